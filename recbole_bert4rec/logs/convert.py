@@ -128,7 +128,8 @@ def _put(made: Path, target: Path, record: dict[str, Any]) -> None:
     with FileLock(folder / ".conversion.lock"):
         write_record(folder, {})  # an unfinished conversion is then known to be ours, and the next run replaces it
         shutil.rmtree(folder / SORTED, ignore_errors=True)
-        target.unlink(missing_ok=True)
+        if made.is_dir():
+            target.unlink(missing_ok=True)
         keep_made(made, folder / made.name)
         write_record(folder, record)
 

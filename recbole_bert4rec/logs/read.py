@@ -8,6 +8,7 @@ import json
 import os
 import re
 import shutil
+import signal
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property, partial
@@ -32,6 +33,7 @@ from recbole_bert4rec.logs.formats import (
 )
 from recbole_bert4rec.system.constants import NAMES_OF_COLUMNS
 from recbole_bert4rec.system.errors import UserError, nearest, short, short_list
+from recbole_bert4rec.system.interrupts import Interrupted, requested
 
 Connection = duckdb.DuckDBPyConnection
 
@@ -57,7 +59,12 @@ def connected(scratch: Path) -> Iterator[Connection]:
     memory = min(_MEMORY, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2)
     how: dict[str, Any] = {"memory_limit": f"{memory}B", "temp_directory": str(scratch / "spilled")}
     with duckdb.connect(":memory:", config=how) as connection:
-        yield connection
+        try:
+            yield connection
+        except RuntimeError as error:  # which DuckDB makes of what a signal raised
+            if str(error) != "Query interrupted":
+                raise
+            raise Interrupted(requested() or signal.SIGINT) from error
 
 
 def ask(connection: Connection, query: str, *values: Any) -> list[Any]:

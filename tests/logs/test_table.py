@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import re
+import signal
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +16,10 @@ from recbole.data import create_dataset
 
 from recbole_bert4rec.logs import convert as conversions
 from recbole_bert4rec.logs.formats import Reading, is_table
+from recbole_bert4rec.logs.read import ask, connected
 from recbole_bert4rec.system.constants import NAMES_OF_COLUMNS
 from recbole_bert4rec.system.errors import UserError
+from recbole_bert4rec.system.interrupts import Interrupted, handled
 from recbole_bert4rec.training.inputs import configure
 from recbole_bert4rec.training.request import RunRequest
 from recbole_bert4rec.training.run import run
@@ -228,3 +233,11 @@ def test_a_log_is_filtered_by_its_own_columns_in_whatever_way_they_were_read_bef
     wanted = [stars.between(2, 3), stars == 2.5, stars.between(2, 3), stars.isin([2.5, 4.5]), stars >= 2, stars > 0]
     assert [dataset.inter_num for dataset in found] == [rows.sum() for rows in wanted]
     assert found[-1].inter_feat["label"].sum() == (stars >= 2).sum()
+
+
+def test_a_signal_ends_a_query_at_once(tmp_path: Path) -> None:
+    begin = time.monotonic()
+    with handled(), pytest.raises(Interrupted), connected(tmp_path) as connection:
+        threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGTERM)).start()
+        ask(connection, "SELECT sum(hash(a.range + b.range)) FROM range(1000000) a, range(1000000) b")
+    assert time.monotonic() - begin < 30
