@@ -8,12 +8,12 @@ import json
 import os
 import re
 import shutil
-import signal
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import duckdb
 import pyarrow as pa
@@ -33,9 +33,9 @@ from recbole_bert4rec.logs.formats import (
 )
 from recbole_bert4rec.system.constants import NAMES_OF_COLUMNS
 from recbole_bert4rec.system.errors import UserError, nearest, short, short_list
-from recbole_bert4rec.system.interrupts import Interrupted, requested
 
 Connection = duckdb.DuckDBPyConnection
+T = TypeVar("T")
 
 _MEMORY = 1 << 30
 """Bytes that sorting and counting take at most; what is more lies on the disk."""
@@ -59,17 +59,30 @@ def connected(scratch: Path) -> Iterator[Connection]:
     memory = min(_MEMORY, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2)
     how: dict[str, Any] = {"memory_limit": f"{memory}B", "temp_directory": str(scratch / "spilled")}
     with duckdb.connect(":memory:", config=how) as connection:
+        yield connection
+
+
+def _waiting(connection: Connection, work: Callable[[], T]) -> T:
+    """Do some work of DuckDB in another thread, so that a signal ends it: DuckDB does not always look for one."""
+    with ThreadPoolExecutor(1) as thread:
+        begun = thread.submit(work)
         try:
-            yield connection
-        except RuntimeError as error:  # which DuckDB makes of what a signal raised
-            if str(error) != "Query interrupted":
-                raise
-            raise Interrupted(requested() or signal.SIGINT) from error
+            return begun.result()
+        except KeyboardInterrupt:
+            connection.interrupt()
+            raise
 
 
 def ask(connection: Connection, query: str, *values: Any) -> list[Any]:
     """Return all rows of an answer; one that is not read to its end would block the connection."""
-    return connection.execute(query, values).fetchall()
+    return _waiting(connection, lambda: connection.execute(query, values).fetchall())
+
+
+def batches(connection: Connection, query: str, rows: int) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of an answer in its order, at most so many at a time."""
+    reader = _waiting(connection, lambda: connection.sql(query).to_arrow_reader(rows))
+    while (batch := _waiting(connection, lambda: next(reader, None))) is not None:
+        yield batch
 
 
 def keep(connection: Connection, name: str, table: pa.Table) -> None:

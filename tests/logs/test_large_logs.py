@@ -18,6 +18,7 @@ from recbole.data import create_dataset
 from recbole.quick_start import load_data_and_model
 
 import recbole_bert4rec.logs.convert as conversions
+import recbole_bert4rec.logs.events as events
 from recbole_bert4rec.checkpoints import read
 from recbole_bert4rec.comparison.compare import compare
 from recbole_bert4rec.comparison.comparison import Comparison
@@ -63,8 +64,8 @@ def write(frame: pd.DataFrame, folder: Path, files: int = 3) -> str:
 def large(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let every Parquet log be large, and be read and sorted in many parts."""
     monkeypatch.setattr(conversions, "LARGE", 0)
-    monkeypatch.setattr(conversions, "_AT_ONCE", 32)
-    monkeypatch.setattr(conversions, "_TOKENS_AT_ONCE", 7)
+    monkeypatch.setattr(events, "_AT_ONCE", 32)
+    monkeypatch.setattr(events, "_TOKENS_AT_ONCE", 7)
 
 
 def both(frame: pd.DataFrame, tmp_path: Path, patch: pytest.MonkeyPatch, **reading: Any) -> tuple[Path, Path]:
@@ -286,10 +287,19 @@ def test_a_large_log_is_sorted_once_and_its_earlier_conversion_is_refused(
     assert not (folder / "sorted").exists()
 
 
-@pytest.mark.parametrize("step", ["code_ids", "_doubles", "_write_tokens", "_digest", "keep_made"])
+@pytest.mark.parametrize(
+    ("module", "step"),
+    [
+        (events, "code_ids"),
+        (events, "_doubles"),
+        (events, "_write_tokens"),
+        (conversions, "_digest"),
+        (conversions, "keep_made"),
+    ],
+)
 @pytest.mark.parametrize("full", [False, True], ids=["stopped", "full disk"])
 def test_a_sorting_that_was_not_finished_leaves_nothing(
-    full: bool, step: str, large: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    full: bool, module: Any, step: str, large: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = write(log_of(), tmp_path / "log")
 
@@ -298,7 +308,7 @@ def test_a_sorting_that_was_not_finished_leaves_nothing(
 
     shown = pytest.raises(UserError, match=r"log-log .*No space left") if full else pytest.raises(KeyboardInterrupt)
     with monkeypatch.context() as patch, shown:
-        patch.setattr(conversions, step, fail)
+        patch.setattr(module, step, fail)
         convert(log, *NAMES)
     assert not is_mapped(tmp_path / "log-log" / "sorted")
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
@@ -324,7 +334,7 @@ SOON = pd.to_datetime(pd.Series([1_700_000_000 + 7 * (step % 5) for step in rang
 def test_times_of_every_kind_are_read_as_in_memory(
     times: pa.Array, large: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(conversions, "_AT_ONCE", 5)
+    monkeypatch.setattr(events, "_AT_ONCE", 5)
     columns = {"user_id": [step % 2 for step in range(12)], "item_id": [1.0 * (step % 7) for step in range(12)]}
     monkeypatch.setattr(conversions, "LARGE", 10**9)
     folders, records = [], []

@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 from recbole.data import create_dataset
 
-from recbole_bert4rec.logs import convert as conversions
+from recbole_bert4rec.logs import events
 from recbole_bert4rec.logs.formats import Reading, is_table
 from recbole_bert4rec.logs.read import ask, connected
 from recbole_bert4rec.system.constants import NAMES_OF_COLUMNS
@@ -86,7 +86,7 @@ def test_a_conversion_that_was_not_finished_leaves_the_old_one_and_is_made_again
     before = target.read_bytes()
     write(FRAME[:40], tmp_path / "log.csv")
     with monkeypatch.context() as patch, pytest.raises(shown, match=said):
-        patch.setattr(conversions.csv, name, fail)
+        patch.setattr(events.csv, name, fail)
         atomic_file(log, *FIELDS)
     assert target.read_bytes() == before
     assert {path.name for path in target.parent.iterdir()} == {".conversion.lock", "conversion.json", "log.inter"}
