@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import zoneinfo
 from collections.abc import Callable
 from datetime import datetime
@@ -16,36 +15,30 @@ from recbole_bert4rec.system.errors import UserError, short
 
 MISSING_TEXTS = ["", "NaN", "nan", "NA", "null", "NULL", "None"]
 _UTC = "UTC"
-_ISO = "ISO8601"
-_WHOLE, _NUMBER = r"[+-]?\d{1,18}", r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|[+-]?(?i:inf|infinity)"
-_ZONE = r"(Z|[+-]\d{2}(:?\d{2})?)"
-_ISO_DATE = rf"\d{{4}}[-/]\d{{1,2}}[-/]\d{{1,2}}([T ]\d{{1,2}}:\d{{2}}(:\d{{2}}(\.\d+)?)? ?{_ZONE}?)?"
-_DAY_AND_MONTH = r"(\d{1,2})([./])(\d{1,2})[./]\d{4}(.*)"
-_CLOCK = re.compile(r"(,?[ T]\s*)?(\d{1,2}):\d{2}(:\d{2})?(\.\d+)?(\s?[AaPp][Mm])?(\s?(?:[Zz]|[+-]\d{2}:?\d{2}))?")
-_RUN_TOGETHER = {
-    "%Y%m%d": (19700101, 21001231),
-    "%d%m%Y": (1011970, 31122100),
-    "%m%d%Y": (1011970, 12312100),
-    "%Y%m%d%H%M": (197001010000, 210012312359),
-    "%Y%m%d%H%M%S": (19700101000000, 21001231235959),
-    "%Y%m": (197001, 210012),
-    "%d%m%y": (10101, 311299),
-    "%m%d%y": (10101, 123199),
-    "%y%m%d": (10101, 991231),
+_WHOLE, _NUMBER, _ISO = "whole numbers", "numbers", "ISO 8601 dates"
+_PATTERNS = {
+    _WHOLE: r"[+-]?\d{1,18}",
+    _NUMBER: r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|[+-]?(?i:inf|infinity)",
+    _ISO: r"[1-9]\d{3}[-/]\d{1,2}[-/]\d{1,2}([T ]\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?(Z| UTC|[+-]\d{2}(:?\d{2})?)?)?",
 }
-"""Dates that are written as one number, and the least and the greatest of them; the first form is read untold."""
-_OF_SIX = ("%d%m%y", "%m%d%y", "%y%m%d")
+_DAYS = ("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y")
+_CLOCKS = ("", " %H:%M", " %H:%M:%S", " %H:%M:%S.%f", " %I:%M %p", " %I:%M:%S %p", ", %H:%M:%S", ", %I:%M:%S %p")
+_RUN_TOGETHER = ("%Y%m%d", "%d%m%Y", "%m%d%Y", "%Y%m%d%H%M", "%Y%m%d%H%M%S", "%Y%m", "%d%m%y", "%m%d%y", "%y%m%d")
+"""Dates that are written as one number; the first form is read untold."""
 _UNITS = {"seconds": 1, "milliseconds": 10**3, "microseconds": 10**6, "nanoseconds": 10**9}
-_PLAUSIBLE = (1e8, 4.2e9)
+_PLAUSIBLE = (100_000_000, 4_200_000_000)
 """Unix seconds from 1973 to 2103."""
+_YEAR_1000 = -30_610_224_000_000_000
+"""Microseconds; a form takes 23 for the year 23."""
 _WHOLE_TYPES = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT")
+_FIRST_ROWS = "row < 1000"
 
 
 class Times(NamedTuple):
     """How a column of times is read.
 
     Attributes:
-        sql: the number of each, of dates Unix seconds: whole numbers if all are, else doubles.
+        sql: the number of each in the table, of dates Unix seconds: whole numbers if all are, else doubles.
         are_dates: whether the log has dates.
         form: how they are written, in words.
         without_zone: how many dates name no time zone.
@@ -102,201 +95,191 @@ class TimeColumn:
         timezone: str | None = None,
     ) -> None:
         self._connection, self._table, self._name, self._where = connection, table, name, where
-        self._format, self._zone = date_format, timezone or _UTC
+        self._numbers, self._format = table, date_format
         (self._kind,) = self._first(f"SELECT column_type FROM (DESCRIBE {table}) WHERE column_name = 'time'")
-        self._text = "trim(CAST(time AS VARCHAR))"
+        text = "decode(time)" if self._kind == "BLOB" else "time::VARCHAR"
+        # to trim all takes as long as to read dates
+        self._text = f"CASE WHEN prefix({text}, ' ') OR suffix({text}, ' ') THEN trim({text}) ELSE {text} END"
+        zone = in_quotes(timezone or _UTC)
+        ask(connection, f"SET TimeZone = {zone}")  # dates without one are of it; of a repeated hour, of the second one
 
     def read(self) -> Times:
-        """Return how the times are read; refuse what is no time."""
+        """Put numbers in the place of the times, of dates microseconds; refuse what is no time."""
+        times = self._read()
+        if self._numbers != self._table:
+            ask(self._connection, f"DROP TABLE {self._table}")
+            ask(self._connection, f"ALTER TABLE {self._numbers} RENAME TO {self._table}")
+        return times
+
+    def _read(self) -> Times:
         kind = self._kind
-        if kind == "BLOB":
-            kind, self._text = "VARCHAR", "trim(decode(time))"
-        is_float, is_decimal = kind in ("FLOAT", "DOUBLE"), kind.startswith("DECIMAL")
-        is_moment = kind == "DATE" or kind.startswith("TIMESTAMP")
-        if kind == "BOOLEAN" or not (kind == "VARCHAR" or kind in _WHOLE_TYPES or is_float or is_decimal or is_moment):
+        is_float, is_moment = kind in ("FLOAT", "DOUBLE"), kind == "DATE" or kind.startswith("TIMESTAMP")
+        is_number = is_float or kind in _WHOLE_TYPES or kind.startswith("DECIMAL")
+        if not (is_number or is_moment or kind in ("VARCHAR", "BLOB")):
             raise UserError(f"{self._where(None)}: {self._name!r} has type {kind}; times must be numbers or dates")
-        missing = (
-            "isnan(time)" if is_float else f"{self._text} IN {tuple(MISSING_TEXTS)}" if kind == "VARCHAR" else "false"
-        )
-        self._refuse_missing(f"time IS NULL OR {missing}")
+        self._refuse_missing("isnan(time)" if is_float else "false")
         if is_moment:
-            zoned = kind.endswith("TIME ZONE")
-            return self._seconds("time" if zoned else self._in_zone("CAST(time AS TIMESTAMP)"), "dates", not zoned)
-        if kind == "VARCHAR":
-            return self._from_texts()
-        if self._format is not None:
-            return self._dates()
-        if kind in _WHOLE_TYPES:
-            return self._numbers("time", True)
-        return self._numbers(f"CAST({self._text} AS DOUBLE)", False)  # of 32 bits, too, as they are written
+            self._store("epoch_us(time::TIMESTAMPTZ)")
+            return self._seconds("dates", "false" if kind.endswith("TIME ZONE") else "true")
+        if not is_number or self._format is not None:
+            return self._of_texts()
+        if kind not in (*_WHOLE_TYPES, "DOUBLE"):
+            self._store(f"{self._text}::DOUBLE")  # of 32 bits, too, as they are written
+        return self._of_numbers(kind in _WHOLE_TYPES)
 
     def _first(self, query: str) -> Any:
         """Return the first row of an answer."""
         return ask(self._connection, query)[0]
 
-    def _count(self, wrong: str) -> tuple[int, int, int]:
-        """Return how many rows there are, for how many something holds, and the first of these."""
-        count, number, row = self._first(
-            f"SELECT count(*), count_if({wrong}), min(CASE WHEN {wrong} THEN row END) FROM {self._table}"
+    def _found(self, table: str, wrong: str, value: str = "time") -> Any:
+        """Return how many rows there are, for how many something holds, and number and value of the first of these."""
+        return self._first(
+            f"SELECT count(*), count_if({wrong}), min(row) FILTER ({wrong}), arg_min({value}, row) FILTER ({wrong}) "
+            f"FROM {table}"
         )
-        return count, number, row
-
-    def _all(self, holds: str) -> bool:
-        return self._first(f"SELECT bool_and(coalesce({holds}, false)) FROM {self._table}")[0] is True
 
     def _refuse_missing(self, missing: str) -> None:
-        count, number, row = self._count(missing)
+        count, number, row, _ = self._found(self._table, f"time IS NULL OR {missing}")
         if number:
             raise UserError(
                 f"{self._where(row)}: {self._name!r} is missing in {number} of {count} rows, first in row {row + 1}; "
                 "an interaction without a time has no place in a sequence: leave these rows out"
             )
 
-    def _from_texts(self) -> Times:
-        if self._format is None:
-            if self._all(f"regexp_full_match({self._text}, '{_WHOLE}')"):
-                return self._numbers(f"CAST({self._text} AS BIGINT)", True)
-            if self._all(f"regexp_full_match({self._text}, '{_NUMBER}')"):
-                return self._numbers(f"CAST({self._text} AS DOUBLE)", False)
-        return self._dates()
+    def _misfits(self, number: str, rows: str = "true") -> int:
+        """Return how many rows have no number."""
+        (count,) = self._first(f"SELECT count(*) FROM {self._table} WHERE {rows} AND ({number}) IS NULL")
+        return int(count)
 
-    def _numbers(self, number: str, whole: bool) -> Times:
+    def _fits(self, number: str) -> bool:
+        """Tell whether each row has a number; the first ones are asked first."""
+        return not (self._misfits(number, _FIRST_ROWS) or self._misfits(number))
+
+    def _store(self, number: str) -> bool:
+        """Make a table with numbers in the place of the times; tell whether each row has one."""
+        self._numbers = "timed"
+        replaced = f"SELECT * REPLACE ({number} AS time) FROM {self._table}"
+        ask(self._connection, f"CREATE OR REPLACE TABLE {self._numbers} AS {replaced}")
+        return bool(self._first(f"SELECT count(*) = count(time) FROM {self._numbers}")[0])
+
+    def _of_numbers(self, whole: bool) -> Times:
         """Take numbers as they are, unless they are dates such as 20240131."""
-        if whole and (form := self._run_together(number)) is not None:
-            return self._seconds(self._in_zone(self._parsed(self._text, form)), f"dates like {form}", True)
-        _, infinite, row = self._count(f"isinf(CAST({number} AS DOUBLE))")
+        if whole and (form := self._run_together()) is not None:
+            self._store(self._read_by(form))
+            return self._seconds(f"dates like {form}", "true")
+        units = [f"time BETWEEN {_PLAUSIBLE[0] * size} AND {_PLAUSIBLE[1] * size}" for size in _UNITS.values()]
+        questions = ["isinf(time::DOUBLE)", f"time >= {_PLAUSIBLE[0]}", *units]
+        counted = ", ".join(f"count_if({holds})" for holds in questions)
+        infinite, large, *in_units = self._first(f"SELECT {counted} FROM {self._numbers}")
         if infinite:
+            _, _, row, _ = self._found(self._numbers, questions[0])
             raise UserError(f"{self._where(row)}: {infinite} values of {self._name!r} are infinite")
-        self._refuse_mixed_units(number)
-        return Times(number, False, "numbers")
+        if max(in_units) < sum(in_units) == large:
+            found = [self._found(self._numbers, unit)[1:] for unit in units]
+            shares = [
+                f"{count:,} in {name}, such as {value} in row {row + 1}"
+                for name, (count, row, value) in zip(_UNITS, found, strict=True)
+                if count
+            ]
+            _, row, _ = min(one for one in found if one[0])
+            raise UserError(
+                f"{self._where(row)}: {self._name!r} holds Unix times of several units: {'; '.join(shares)}; write all "
+                "of them in one"
+            )
+        return Times("time", False, "numbers")
 
-    def _run_together(self, number: str) -> str | None:
+    def _run_together(self) -> str | None:
         """Return the form of dates that whole numbers such as 20240131 are; None if they are numbers."""
-        least, greatest, digits = self._first(
-            f"SELECT min({number}), max({number}), max(length({self._text})) FROM {self._table}"
-        )
-        in_range = [form for form, ends in _RUN_TOGETHER.items() if ends[0] <= least and greatest <= ends[1]]
-        forms = [
-            form
-            for form in in_range
-            if (form not in _OF_SIX or self._all(f"length({self._text}) = 6"))
-            and self._all(f"year({self._parsed(self._text, form)}) BETWEEN 1970 AND 2100")
-        ]
+        forms = []
+        for form in _RUN_TOGETHER:
+            width = f"length({self._text}) = 6" if "%y" in form else "true"
+            date = f"CASE WHEN {width} AND year({self._moment(form)}) BETWEEN 1970 AND 2100 THEN 1 END"
+            forms += [form] if self._fits(date) else []
         if forms and "%Y%m%d" not in forms:
-            (example,) = self._first(f"SELECT {self._text} FROM {self._table} ORDER BY row LIMIT 1")
+            (example,) = self._first(f"SELECT arg_min({self._text}, row) FROM {self._table}")
             raise UserError(
                 f"{self._where(None)}: {self._name!r} holds dates such as {example!r}; say how they are to be "
                 f"read, with --date_format={' or '.join(forms)}"
             )
         return "%Y%m%d" if forms else None
 
-    def _refuse_mixed_units(self, number: str) -> None:
-        """Refuse Unix times of which some are in seconds and others in milliseconds, or the like."""
-        within = {
-            name: f"{number} BETWEEN {int(_PLAUSIBLE[0] * size)} AND {int(_PLAUSIBLE[1] * size)}"
-            for name, size in _UNITS.items()
-        }
-        used = {name: found for name, fits in within.items() if (found := self._count(fits))[1]}
-        if (
-            len(used) < 2
-            or self._count(f"{number} >= {int(_PLAUSIBLE[0])} AND NOT ({' OR '.join(within.values())})")[1]
-        ):
-            return
-        shares = []
-        for name, (_, count, row) in used.items():
-            (example,) = self._first(f"SELECT {number} FROM {self._table} WHERE row = {row}")
-            shares.append(f"{count:,} in {name}, such as {example} in row {row + 1}")
-        fewest = min(used.values(), key=lambda found: found[1])
-        raise UserError(
-            f"{self._where(fewest[2])}: {self._name!r} holds Unix times of several units: {'; '.join(shares)}; write "
-            "all of them in one"
-        )
-
-    def _dates(self) -> Times:
-        text = rf"regexp_replace({self._text}, '\s*(UTC|GMT|Z|z)$', '+00:00')"
-        form = self._format or self._form_of_days() or _ISO
-        if form == _ISO:
-            zoned = f"regexp_matches({text}, '\\d[T ]\\d{{1,2}}:.*[+-]\\d{{2}}(:?\\d{{2}})?$')"
-            fits = f"regexp_full_match({text}, '{_ISO_DATE}')"
-            date = f"CASE WHEN {fits} THEN {self._in_zone(f'TRY_CAST({text} AS TIMESTAMP)')} END"
-            moment = (
-                f"CASE WHEN {fits} AND {zoned} THEN TRY_CAST(replace({text}, ' +', '+') AS TIMESTAMPTZ) ELSE {date} END"
-            )
+    def _of_texts(self) -> Times:
+        """Read texts in the first way in which all can be read; most ways fail at the first rows."""
+        ways = self._ways()
+        misfits = {}
+        for form, number in ways.items():
+            misfits[form] = self._misfits(number, _FIRST_ROWS)
+            if not misfits[form] and self._store(number):
+                break
         else:
-            zoned = "true" if "%z" in form else "false"
-            read = self._parsed(text, form)
-            moment = read if "%z" in form else self._in_zone(read)
-        try:
-            count, misfits, _ = self._count(f"coalesce(year({moment}) < 1000, true)")
-        except duckdb.Error as error:  # of the form itself
+            raise self._misfit(ways[min(reversed(ways), key=misfits.__getitem__)])
+        if form in (_WHOLE, _NUMBER):
+            return self._of_numbers(form == _WHOLE)
+        if form == _ISO:
+            return self._seconds(form, f"NOT regexp_matches({self._text}, ':.*[A-Za-z+-]')")
+        other = form.replace("%d/%m/", "%m/%d/")
+        if other != form and other in ways and self._fits(ways[other]):
+            (example,) = self._first(f"SELECT arg_min({self._text}, row) FROM {self._table}")
             raise UserError(
-                f"--date_format={form!r} cannot be read: {str(error).splitlines()[0]}; write it like %d.%m.%Y %H:%M"
-            ) from error
-        if misfits:
-            self._refuse_misfits(f"coalesce(year({moment}) < 1000, true)", count)
-        return self._seconds(moment, "ISO 8601 dates" if form == _ISO else f"dates like {form}", f"NOT {zoned}")
+                f"{self._where(None)}: {self._name!r} holds dates such as {example!r}, in which the day or the "
+                f'month could come first; say which with --date_format="{form}" or --date_format="{other}"'
+            )
+        return self._seconds(f"dates like {form}", "false" if "%z" in form else "true")
 
-    def _parsed(self, text: str, form: str) -> str:
+    def _ways(self) -> dict[str, str]:
+        """Return the forms that texts may have, and the number of each by SQL: null where a text does not fit."""
+        text = self._text
+        if self._format is not None:
+            way = self._read_by(self._format)
+            try:
+                self._misfits(way, "false")
+            except duckdb.Error as error:
+                raise UserError(
+                    f"--date_format={self._format!r} cannot be read: {str(error).splitlines()[0]}; write it like "
+                    "%d.%m.%Y %H:%M"
+                ) from error
+            return {self._format: way}
+        tidied = rf"regexp_replace(regexp_replace({text}, '\s*(UTC|GMT|Z|z)$', 'Z'), ' ([+-]\d)', '\1')"
+        date = "epoch_us(TRY_CAST({} AS TIMESTAMPTZ))"
+        return {
+            _WHOLE: _by_pattern(_WHOLE, "TRY_CAST({} AS BIGINT)", text),
+            _NUMBER: _by_pattern(_NUMBER, "TRY_CAST({} AS DOUBLE)", text),
+            _ISO: _by_pattern(_ISO, date, text, tidied),
+            **{day + clock: self._read_by(day + clock) for day in _DAYS for clock in _CLOCKS},
+        }
+
+    def _moment(self, form: str) -> str:
         """Return dates of a form; those that are run together may have lost the zero in front."""
-        width = len(datetime(2000, 1, 1).strftime(form))
-        padded = f"CASE WHEN regexp_full_match({text}, '\\d+') THEN lpad({text}, greatest({width}, length({text}))::INTEGER, '0')"
-        return f"try_strptime({padded} ELSE {text} END, {in_quotes(form)})"
+        text, example = self._text, datetime(2000, 1, 1).strftime(form)
+        if "%z" in form:
+            text = f"regexp_replace({text}, '(UTC|GMT|Z|z)$', '+00:00')"
+        if example.isdigit():
+            text = f"lpad({text}, greatest({len(example)}, length({text}))::INTEGER, '0')"
+        return f"try_strptime({text}, {in_quotes(form)})"
 
-    def _form_of_days(self) -> str | None:
-        """Find the form of dates that begin with day or month; None if most dates do not."""
-        fits = f"regexp_full_match({self._text}, '{_DAY_AND_MONTH}')"
-        part = [f"TRY_CAST(regexp_extract({self._text}, '{_DAY_AND_MONTH}', {n}) AS INTEGER)" for n in (1, 3)]
-        count, number, day, month, example = self._first(
-            f"SELECT count(*), count_if({fits}), max({part[0]}), max({part[1]}), "
-            f"arg_min({self._text}, row) FILTER (WHERE {fits}) FROM {self._table}"
-        )
-        if number * 2 <= count:
-            return None
-        _, sign, _, rest = re.fullmatch(_DAY_AND_MONTH, example).groups()  # type: ignore[union-attr]  # as DuckDB found
-        clock = _clock(rest)
-        forms = [f"%d{sign}%m{sign}%Y{clock}", f"%m{sign}%d{sign}%Y{clock}"]
-        if sign == "." or day > 12:
-            return forms[0]
-        if month > 12:
-            return forms[1]
-        raise UserError(
-            f"{self._where(None)}: {self._name!r} holds dates such as {example!r}, in which the day or the "
-            f'month could come first; say which with --date_format="{forms[0]}" or --date_format="{forms[1]}"'
-        )
+    def _read_by(self, form: str) -> str:
+        """Return dates of a form as microseconds; null before the year 1000, for a form takes 23 for the year 23."""
+        return f"nullif(greatest(epoch_us({self._moment(form)}::TIMESTAMPTZ), {_YEAR_1000}), {_YEAR_1000})"
 
-    def _refuse_misfits(self, misfits: str, count: int) -> None:
-        """Name the values that are no dates; among numbers, those that are no numbers."""
-        if self._format is None:
-            no_number = f"{misfits} AND NOT regexp_full_match({self._text}, '{_NUMBER}')"
-            misfits = no_number if self._count(no_number)[1] else misfits
-        _, wrong, row = self._count(misfits)
-        (value,) = self._first(f"SELECT {self._text} FROM {self._table} WHERE row = {row}")
+    def _misfit(self, number: str) -> UserError:
+        """Name the values that do not fit, or those that are missing."""
+        self._refuse_missing(f"{self._text} IN {tuple(MISSING_TEXTS)}")
+        count, wrong, row, value = self._found(self._table, f"({number}) IS NULL", self._text)
         wanted = "numbers only or ISO 8601 dates only" if self._format is None else f"dates like {self._format}"
         hint = "; --date_format names another form" if self._format is None else ""
-        raise UserError(
+        return UserError(
             f"{self._where(row)}: {self._name!r} must hold {wanted}, but {wrong} of {count} values do not fit; the "
             f"first is {short(value)} in row {row + 1}{hint}"
         )
 
-    def _in_zone(self, naive: str) -> str:
-        """Take dates for times of the zone; of an hour that its clocks repeat, for the second one."""
-        return f"timezone('{self._zone}', {naive})"
-
-    def _seconds(self, moment: str, form: str, without_zone: bool | str) -> Times:
-        """Return moments as Unix seconds."""
-        parts, naive = self._first(
-            f"SELECT count_if(epoch_us({moment}) % 1000000 <> 0), count_if({without_zone}) FROM {self._table}"
-        )
-        return Times(f"epoch_us({moment}) {'/' if parts else '//'} 1000000", True, form, naive)
+    def _seconds(self, form: str, without_zone: str) -> Times:
+        """Return microseconds as Unix seconds."""
+        (parts,) = self._first(f"SELECT count_if(time % 1000000 <> 0) FROM {self._numbers}")
+        (naive,) = self._first(f"SELECT count_if({without_zone}) FROM {self._table}")
+        return Times(f"time {'/' if parts else '//'} 1000000", True, form, naive)
 
 
-def _clock(text: str) -> str:
-    """Return the form of a time of day; of anything else nothing, so that it does not fit."""
-    match = _CLOCK.fullmatch(text)
-    if match is None:
-        return ""
-    before, _, seconds, fraction, half, zone = (part or "" for part in match.groups())
-    half = half and (" %p" if half.startswith(" ") else "%p")
-    zone = zone and (" %z" if zone.startswith(" ") else "%z")
-    hour = "%I" if half else "%H"
-    return f"{before}{hour}:%M{seconds and ':%S'}{fraction and '.%f'}{half}{zone}"
+def _by_pattern(form: str, number: str, *texts: str) -> str:
+    """Return the number of the first of some texts that looks as it should."""
+    cases = (f"WHEN regexp_full_match({text}, '{_PATTERNS[form]}') THEN {number.format(text)}" for text in texts)
+    return f"CASE {' '.join(cases)} END"
