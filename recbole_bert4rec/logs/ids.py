@@ -20,6 +20,7 @@ _EXACT = {pa.float16(): 2**11, pa.float32(): 2**24, pa.float64(): 2**53}
 """The first whole number of which a float cannot tell the next one."""
 PADDING_ID = "[PAD]"
 """RecBole's name of the item that fills histories up."""
+_UNFIT = r"[\t\r\n\x00]|^\[PAD\]$"
 
 
 class Ids(NamedTuple):
@@ -53,7 +54,10 @@ def code_ids(connection: Connection, column: str, name: str, log: Log) -> Ids:
         raise UserError(
             f"{log.where()}: values of {name!r} have type {written.type} and cannot be ids: {error}"
         ) from error
-    distinct: Any = plain(texts).dictionary_encode()
+    tokens = cleaned(texts)
+    if pc.all(pc.match_substring_regex(tokens, _WHOLE)).as_py():
+        tokens = without_point(tokens)
+    distinct: Any = tokens.dictionary_encode()
     codes = distinct.indices.fill_null(NO_ID).to_numpy(zero_copy_only=False).astype(np.int64)
     ids = Ids(codes, distinct.dictionary, texts, values["first"].to_numpy())
     table = pa.table({"written": written, "code": codes.astype(np.int32)}).filter(pa.array(codes != NO_ID))
@@ -74,12 +78,6 @@ def doubts(ids: Ids, name: str) -> list[str]:
         f"{number:,} ids of {name!r} differ from another one only in a '.0' or in blanks around them, such as "
         f"{short(first)} and {short(other)}; the blanks are left out, a '.0' is not"
     ]
-
-
-def plain(texts: pa.Array[Any]) -> pa.Array[Any]:
-    """Return ids without blanks, and without ``.0`` where all are whole numbers that a program wrote as floats."""
-    texts = cleaned(texts)
-    return without_point(texts) if pc.all(pc.match_substring_regex(texts, _WHOLE)).as_py() else texts
 
 
 def without_point(texts: pa.Array[Any]) -> pa.Array[Any]:
@@ -112,16 +110,12 @@ def as_texts(values: pa.Array[Any]) -> pa.Array[Any]:
 
 def check_ids(ids: Ids, name: str, log: Log) -> None:
     """Refuse ids that are all missing, that RecBole's files cannot hold, or that mean something to RecBole."""
-    if (ids.codes == NO_ID).all():
+    if not len(ids.tokens):
         raise UserError(f"{log.where()}: all values of {name!r} are missing; it cannot be a column of ids")
-    unfit = pc.match_substring_regex(ids.tokens, r"[\t\r\n\x00]")
-    padding = pc.equal(ids.tokens, pa.scalar(PADDING_ID))
-    for wrong, why in (
-        (unfit, "some values of {} hold a tab or a line break (or a null character); the first is {}"),
-        (padding, "{} holds {}, which RecBole fills histories up with; rename it"),
-    ):
-        places = np.flatnonzero(wrong.to_numpy(zero_copy_only=False))
-        if len(places):
-            first = int(np.flatnonzero(np.isin(ids.codes, places))[0])
-            token = ids.tokens[int(ids.codes[first])].as_py()
-            raise UserError(f"{log.where(int(ids.rows[first]))}: " + why.format(repr(name), short(token)))
+    first: int = pc.index(pc.match_substring_regex(ids.tokens, _UNFIT), True).as_py()
+    if first >= 0:
+        row = int(ids.rows[(ids.codes == first).argmax()])
+        raise UserError(
+            f"{log.where(row)}: {name!r} holds {short(ids.tokens[first].as_py())}; ids must hold no tab, line break or "
+            f"null character, and {PADDING_ID} is what RecBole fills histories up with: rename it"
+        )

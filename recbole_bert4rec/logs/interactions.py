@@ -55,12 +55,8 @@ class InteractionFile:
     @property
     def identity(self) -> dict[str, Any]:
         """Return values that change with the content: names, sizes and times of files, columns, the way of reading."""
-        return {
-            "log": str(self._log.path),
-            "files": self._log.status(),
-            "fields": list(self._fields),
-            **asdict(self._reading),
-        }
+        log = {"log": str(self._log.path), "files": self._log.status(), "fields": list(self._fields)}
+        return log | asdict(self._reading)
 
     @property
     def n_parts(self) -> int:
@@ -71,8 +67,7 @@ class InteractionFile:
 
     def shares(self, count: int) -> list[InteractionFile]:
         """Return at most so many, each with some of the folder's files, which stay in their order."""
-        files = self._log.files
-        shares = []
+        files, shares = self._log.files, []
         for group in np.array_split(np.array(files, dtype=object), min(count, len(files))):
             share = copy.copy(self)
             share._log = copy.copy(self._log)
@@ -86,21 +81,18 @@ class InteractionFile:
             unfinished = folder.with_name(f"{folder.name}.unfinished")
             shutil.rmtree(unfinished, ignore_errors=True)
             unfinished.mkdir(parents=True)
-            self._divide(unfinished, count)
+            with ExitStack() as stack:
+                writers: dict[int, Any] = {}
+                for number, table in self.parts(count, folder.parent):
+                    if number not in writers:
+                        sink = stack.enter_context(pa.OSFile(str(unfinished / f"{number:05d}.arrow"), "wb"))
+                        writers[number] = stack.enter_context(ipc.new_file(sink, table.schema))
+                    writers[number].write_table(table)
             unfinished.rename(folder)
         files = sorted(folder.iterdir())
         if not files:
             raise UserError(f"{self.path} holds no interactions")
         return files
-
-    def _divide(self, folder: Path, count: int) -> None:
-        with ExitStack() as stack:
-            writers: dict[int, Any] = {}
-            for number, table in self.parts(count, folder.parent):
-                if number not in writers:
-                    sink = stack.enter_context(pa.OSFile(str(folder / f"{number:05d}.arrow"), "wb"))
-                    writers[number] = stack.enter_context(ipc.new_file(sink, table.schema))
-                writers[number].write_table(table)
 
     def parts(self, count: int, scratch: Path) -> Iterator[tuple[int, pa.Table]]:
         """Yield the interactions of each part of the users in the order of the file, a number of the part with each.
@@ -111,8 +103,8 @@ class InteractionFile:
             self._log.read(connection, self._columns, Path(folder))
             users, items = (code_ids(connection, f"c{n}", self._columns[n], self._log).tokens for n in (0, 1))
             of_users = pd.util.hash_array(users.to_numpy(zero_copy_only=False), categorize=True) % np.uint64(count)
-            numbers = pa.table({"code": pa.array(np.arange(len(users))), "part": pa.array(of_users.astype(np.int32))})
-            keep(connection, "parts", numbers)
+            numbers = [pa.array(column.astype(np.int32)) for column in (np.arange(len(users)), of_users)]
+            keep(connection, "parts", pa.table(numbers, names=["code", "part"]))
             time = ", c2" if len(self._columns) > 2 else ""
             joined = "FROM log JOIN of_c0 ON c0 = of_c0.written JOIN of_c1 ON c1 = of_c1.written"
             ((rows, kept),) = ask(connection, f"SELECT (SELECT count(*) FROM log), (SELECT count(*) {joined})")
@@ -128,10 +120,10 @@ class InteractionFile:
             for batch in sorted_rows.to_arrow_reader(_ROWS):
                 part, of_user, of_item, *times = batch.columns
                 columns = [users.take(of_user), items.take(of_item), *times]
-                table, numbers = pa.table(columns, names=self._columns), part.to_numpy()
-                starts = np.flatnonzero(np.diff(numbers, prepend=-1))
-                for start, end in itertools.pairwise([*starts.tolist(), len(numbers)]):
-                    yield int(numbers[start]), table.slice(start, end - start)
+                table, in_parts = pa.table(columns, names=self._columns), part.to_numpy()
+                starts = np.flatnonzero(np.diff(in_parts, prepend=-1))
+                for start, end in itertools.pairwise([*starts.tolist(), len(table)]):
+                    yield int(in_parts[start]), table.slice(start, end - start)
 
     def example(self, column: int = 1) -> str:
         """Return an item, or for column 0 a user."""
@@ -165,10 +157,9 @@ def join_tables(parts: list[Path], path: Path, kind: str) -> None:
         with open(path, "wb") as target:
             for number, part in enumerate(parts):
                 with open(part, "rb") as source:
-                    header = source.readline()
-                    target.write(b"" if number else header)
-                    while block := source.read(1 << 20):
-                        target.write(block)
+                    if number:
+                        source.readline()  # the header
+                    shutil.copyfileobj(source, target)
         return
     with parquet.ParquetWriter(path, parquet.read_schema(parts[0])) as writer:
         for part in parts:
