@@ -35,13 +35,9 @@ _FIRST_ROWS = "row < 1000"
 
 
 class Times(NamedTuple):
-    """How a column of times is read.
+    """How times are read: ``sql`` is the number of each in the table, of dates Unix seconds, whole if all are.
 
-    Attributes:
-        sql: the number of each in the table, of dates Unix seconds: whole numbers if all are, else doubles.
-        are_dates: whether the log has dates.
-        form: how they are written, in words.
-        without_zone: how many dates name no time zone.
+    ``form`` says how they are written, and ``without_zone`` how many dates name no time zone.
     """
 
     sql: str
@@ -148,8 +144,7 @@ class TimeColumn:
 
     def _misfits(self, number: str, rows: str = "true") -> int:
         """Return how many rows have no number."""
-        (count,) = self._first(f"SELECT count(*) FROM {self._table} WHERE {rows} AND ({number}) IS NULL")
-        return int(count)
+        return int(self._first(f"SELECT count(*) FROM {self._table} WHERE {rows} AND ({number}) IS NULL")[0])
 
     def _fits(self, number: str) -> bool:
         """Tell whether each row has a number; the first ones are asked first."""
@@ -196,11 +191,7 @@ class TimeColumn:
             date = f"CASE WHEN {width} AND year({self._moment(form)}) BETWEEN 1970 AND 2100 THEN 1 END"
             forms += [form] if self._fits(date) else []
         if forms and "%Y%m%d" not in forms:
-            (example,) = self._first(f"SELECT arg_min({self._text}, row) FROM {self._table}")
-            raise UserError(
-                f"{self._where(None)}: {self._name!r} holds dates such as {example!r}; say how they are to be "
-                f"read, with --date_format={' or '.join(forms)}"
-            )
+            raise self._untold(forms)
         return "%Y%m%d" if forms else None
 
     def _of_texts(self) -> Times:
@@ -219,12 +210,17 @@ class TimeColumn:
             return self._seconds(form, f"NOT regexp_matches({self._text}, ':.*[A-Za-z+-]')")
         other = form.replace("%d/%m/", "%m/%d/")
         if other != form and other in ways and self._fits(ways[other]):
-            (example,) = self._first(f"SELECT arg_min({self._text}, row) FROM {self._table}")
-            raise UserError(
-                f"{self._where(None)}: {self._name!r} holds dates such as {example!r}, in which the day or the "
-                f'month could come first; say which with --date_format="{form}" or --date_format="{other}"'
-            )
+            raise self._untold([form, other])
         return self._seconds(f"dates like {form}", "false" if "%z" in form else "true")
+
+    def _untold(self, forms: list[str]) -> UserError:
+        """Say that dates could be of several forms, or are of one that is not read untold."""
+        (example,) = self._first(f"SELECT arg_min({self._text}, row) FROM {self._table}")
+        quoted = " or ".join(f'"{form}"' for form in forms)
+        return UserError(
+            f"{self._where(None)}: {self._name!r} holds dates such as {example!r}; say how they are to be read, with "
+            f"--date_format={quoted}"
+        )
 
     def _ways(self) -> dict[str, str]:
         """Return the forms that texts may have, and the number of each by SQL: null where a text does not fit."""

@@ -104,7 +104,7 @@ def test_dates_run_together_are_refused_until_their_form_is_told(form: str, mome
     numbers = [int(f"{moment:{form}}") for moment in moments]
     for times in ([f"{moment:{form}}" for moment in moments], list(map(str, numbers)), numbers):
         log = table(time=times)
-        with pytest.raises(UserError, match=f"--date_format={form}$"):
+        with pytest.raises(UserError, match=f'--date_format="{form}"$'):
             converted(log)
         frame, _ = converted(log, date_format=form)
         assert frame["time"].tolist() == [moment.timestamp() for moment in moments]

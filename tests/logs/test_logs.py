@@ -150,7 +150,7 @@ SHAPES = {
     "a session in a row": Shape(
         table(["a", "b"], [["x", "z"], ["y"]], [[1, 2], [3]]), [("a", "x", 1), ("a", "z", 2), ("b", "y", 3)]
     ),
-    "six digits that are dates": Shape(text("a,x,090124", "b,y,311223"), "'when' .*'090124'.*--date_format=%d%m%y"),
+    "six digits that are dates": Shape(text("a,x,090124", "b,y,311223"), "'when' .*'090124'.*--date_format=\"%d%m%y\""),
     # ---- files
     "a packed file that is cut": Shape(
         raw(gzip.compress(b"who,what,when\n" + b"a,x,1\n" * 9999)[:-30], "log.csv.gz"), "log.csv.gz"
@@ -241,7 +241,7 @@ SHAPES = {
         text("a,x,1/31/2024 12:00 PM", "b,y,2/1/2024 12:00 AM"), [*AT_NOON, ("b", "y", NOON + 43200)]
     ),
     "dates that could be British or American": Shape(
-        text("a,x,03/04/2024", "b,y,05/06/2024"), '--date_format="%d/%m/%Y" or --date_format="%m/%d/%Y"'
+        text("a,x,03/04/2024", "b,y,05/06/2024"), '--date_format="%d/%m/%Y" or "%m/%d/%Y"'
     ),
     "the same, given": Shape(text("a,x,03/04/2024"), [("a", "x", 1712102400)], Reading(date_format="%d/%m/%Y")),
     "dates with slashes, year first": Shape(text("a,x,2024/01/31 12:00:00"), AT_NOON),
@@ -249,7 +249,7 @@ SHAPES = {
         text("a,x,20240131", "b,y,20240201"), [("a", "x", NOON - 43200), ("b", "y", NOON + 43200)]
     ),
     "days that could be months": Shape(
-        text("a,x,05112023", "b,y,06112023"), "'05112023'.*--date_format=%d%m%Y or %m%d%Y"
+        text("a,x,05112023", "b,y,06112023"), '\'05112023\'.*--date_format="%d%m%Y" or "%m%d%Y"'
     ),
     "dates of a web server, given": Shape(
         text("a,x,31/Jan/2024:13:00:00 +0100"), AT_NOON, Reading(date_format="%d/%b/%Y:%H:%M:%S %z")

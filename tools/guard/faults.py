@@ -257,8 +257,8 @@ FAULTS = (
     _fault(
         "a time zone lost",
         "logs/times.py",
-        "naive.dt.tz_localize(self._zone, ambiguous",
-        "naive.dt.tz_localize('UTC', ambiguous",
+        "in_quotes(timezone or _UTC)",
+        "in_quotes(_UTC)",
         "zone",
         "logs",
     ),
