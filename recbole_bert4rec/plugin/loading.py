@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from pathlib import Path
+from textwrap import shorten
 from typing import Any
 
 import numpy as np
@@ -16,14 +17,15 @@ from recbole.utils import FeatureSource, FeatureType
 
 from recbole_bert4rec.logs.atomic import (
     check_benchmark_files,
-    check_feature_file,
+    check_data_set,
     check_inter_file,
     check_not_mapped,
-    explain_load_failure,
+    check_rows,
     load_interactions,
+    read_columns,
+    reader_of,
 )
 from recbole_bert4rec.logs.conversion import folder_read, has_quotes, read_record
-from recbole_bert4rec.logs.reader import keeping_ids, read_columns, without_quotes
 from recbole_bert4rec.options.checks import INTERVALS
 from recbole_bert4rec.options.kinds import misfits
 from recbole_bert4rec.plugin.config import PluginConfig
@@ -81,10 +83,9 @@ class CheckedLoading(Dataset):
         Beside a converted log, ``NA`` and ``None`` are ids: no row lacks its own. RecBole offers no hook for a reader,
         so the name ``pd`` in its module changes while it reads; all other modules still get pandas' own.
         """
-        if not has_quotes(Path(filepath)):
-            read_csv = without_quotes(read_csv)
-        if read_record(Path(filepath).parent) is not None:
-            read_csv = keeping_ids(read_csv, (self.uid_field, self.iid_field))
+        converted = read_record(Path(filepath).parent) is not None
+        ids = [f"{field}:token" for field in (self.uid_field, self.iid_field)] if converted else []
+        read_csv = reader_of(read_csv, has_quotes(Path(filepath)), ids)
         with replaced(recbole_dataset, "pd", StandIn(pd, read_csv=read_csv)):
             return super()._load_feat(filepath, source)
 
@@ -128,11 +129,10 @@ class FastLoading(CheckedLoading, SequentialDataset):
 
     inter_feat: Any
     unknown_numbers: dict[str, NDArray[np.bool_]]
-    _reads_as_recbole = False
 
     def _load_data(self, token: str, dataset_path: str) -> None:
         """Check the files, then load them as RecBole does."""
-        folder = dataset_path
+        check_data_set(self.config)
         if self.benchmark_filename_list is None:
             folder = folder_read(dataset_path, self.config["conversion"])
             check_not_mapped(self.config, folder)
@@ -144,14 +144,8 @@ class FastLoading(CheckedLoading, SequentialDataset):
         except UserError:
             raise
         except ValueError as error:
-            if isinstance(self.config, PluginConfig):
-                explain_load_failure(self.config, folder, error)
-            self._reads_as_recbole = True  # whose reader leaves out what is beyond the header's columns
-            try:
-                super()._load_data(token, dataset_path)
-            except ValueError:
-                explain_load_failure(self.config, folder, error)
-            self.logger.warning(f"{token}.inter is read by RecBole's reader, which leaves out further columns: {error}")
+            reason = shorten(str(error), 300)
+            raise UserError(f"data set {token!r} cannot be read from {dataset_path}: {reason}") from error
 
     def _load_feat(
         self, filepath: str, source: FeatureSource | str, read_csv: Callable[..., Any] = pd.read_csv
@@ -162,12 +156,17 @@ class FastLoading(CheckedLoading, SequentialDataset):
             FeatureSource.USER: [self.uid_field],
             FeatureSource.ITEM: [self.iid_field],
         }.get(source, [])
+        field = None
         if source == FeatureSource.INTERACTION:
-            is_fast = len(self.config["field_separator"]) == 1 and not self._reads_as_recbole
-            read_csv = read_columns if is_fast else read_csv
+            read_csv = self._read if len(self.config["field_separator"]) == 1 else read_csv
         elif ids and self._get_load_and_unload_col(source)[0] != set():
-            check_feature_file(self.config, filepath, *ids)
-        frame = super()._load_feat(filepath, source, read_csv)
+            (field,) = ids
+            check_rows(self.config, filepath, field)
+        try:
+            frame = super()._load_feat(filepath, source, read_csv)
+        except ValueError as error:
+            check_rows(self.config, filepath, field, numbers=True)
+            raise UserError(f"{filepath} cannot be read: {shorten(str(error), 300)}") from error
         if frame is None:
             return None
         for field in ids:
@@ -180,6 +179,17 @@ class FastLoading(CheckedLoading, SequentialDataset):
             )
             frame = frame.drop(index=missing)
         return frame
+
+    def _read(self, path: str, **options: Any) -> pd.DataFrame:
+        """Read with our reader; for RecBole's runs with its own, too, which leaves out what is beyond the header."""
+        try:
+            return read_columns(path, **options)
+        except ValueError as error:
+            if isinstance(self.config, PluginConfig):
+                raise
+            frame: pd.DataFrame = pd.read_csv(path, **options)
+            self.logger.warning(f"{path} is read by RecBole's reader, which leaves out further columns: {error}")
+            return frame
 
     def _concat_remaped_tokens(self, remap_list: list[tuple[pd.DataFrame, str, FeatureType]]) -> tuple[Any, Any]:
         """Leave a column that is numbered alone as it is: of one that is dictionary-encoded, pandas reads the codes."""

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 import recbole.data.dataset.dataset as recbole_dataset
 
-from recbole_bert4rec.logs.reader import keeping_ids, read_columns
+from recbole_bert4rec.logs.atomic import read_columns, reader_of
 from recbole_bert4rec.plugin import loading
 from tests.helpers.runs import make_config, prepare
 
@@ -23,7 +23,8 @@ KINDS = {"user_id:token": str, "item_id:token": str, "timestamp:float": np.float
 def both(path: Path, columns: list[str], **options: Any) -> tuple[pd.DataFrame, pd.DataFrame]:
     dtype = {name: KINDS[name] for name in columns}
     arguments = {"delimiter": "\t", "usecols": columns, "dtype": dtype, "encoding": None, **options}
-    return read_columns(str(path), **arguments), pd.read_csv(path, engine="python", **arguments)
+    ours = reader_of(read_columns, quoting=True, ids=[])
+    return ours(str(path), **arguments), pd.read_csv(path, engine="python", **arguments)
 
 
 @pytest.mark.parametrize("columns", [list(KINDS), ["user_id:token", "timestamp:float"]])
@@ -59,9 +60,9 @@ def test_ids_are_kept_alike(columns: list[str], tmp_path: Path) -> None:
         "usecols": columns,
         "dtype": {name: KINDS[name] for name in columns},
     }
-    readers = (read_columns, partial(pd.read_csv, engine="python"))
     ours, wanted = (
-        keeping_ids(reader, ["user_id", "item_id"])(str(tmp_path / "a.inter"), **arguments) for reader in readers
+        reader_of(reader, True, ["user_id:token", "item_id:token"])(str(tmp_path / "a.inter"), **arguments)
+        for reader in (read_columns, partial(pd.read_csv, engine="python"))
     )
     ours, wanted = (frame.astype(object).where(frame.notna(), None) for frame in (ours, wanted))
     pd.testing.assert_frame_equal(ours, wanted)
