@@ -321,18 +321,18 @@ class Log:
 
         The number is None in a text without quotes, whose values hold no line breaks.
         """
-        lines, has_quotes, is_odd, last = 0, False, False, b"\n"
+        lines, pairs, has_quotes, is_old, last = 0, 0, False, False, b"\n"
         sign = (self._quote or '"').encode()
         with open_bytes(self.path) as file:
             while block := file.read(_COUNTED):
-                alone = block.count(b"\r") - block.count(
-                    b"\r\n"
-                )  # one at the end may be of two, whose other one follows
-                lines += block.count(b"\n") + alone - (last.endswith(b"\r") and block.startswith(b"\n"))
-                is_odd = is_odd or alone > block.endswith(b"\r")
+                parted = last.endswith(b"\r") and block.startswith(b"\n")
+                alone = block.count(b"\r") - block.count(b"\r\n")
+                lines, pairs = lines + block.count(b"\n") + alone - parted, pairs + block.count(b"\r\n") + parted
+                is_old = is_old or alone > block.endswith(b"\r")  # the last one may belong to the next block
                 has_quotes, last = has_quotes or sign in block, block
         count = lines + (not last.endswith((b"\r", b"\n"))) if has_quotes and self._quote else None
-        if self.encoding == "utf-8" and not is_odd and not self.path.name.lower().endswith(".gz"):
+        is_packed = self.path.name.lower().endswith(".gz")
+        if self.encoding == "utf-8" and not is_old and pairs in (0, lines) and not is_packed:
             return self.path, count
         copy = scratch / "log.txt"
         with open_text(self.path, self.encoding, newline=None) as source, copy.open("w", encoding="utf-8") as target:
@@ -353,7 +353,7 @@ class Log:
         select = ", ".join(f"{value} AS s{place}" for place, value in enumerate(values))
         self._all(
             f"CREATE TABLE stored AS SELECT {select} FROM read_csv(?, auto_detect = false, header = false, "
-            f"columns = {{{kinds}}}, skip = {skip}, delim = ?, quote = ?, escape = ?, strict_mode = {bool(signs[1])}, "
+            f"columns = {{{kinds}}}, skip = {skip}, delim = ?, quote = ?, escape = ?, strict_mode = {self.form != 'json'}, "
             f"max_line_size = {_LONGEST}){where}",
             str(plain),
             *signs,
@@ -390,7 +390,8 @@ class Log:
             if len(fields) != len(names):
                 raise UserError(
                     f"{self.path}, line {line}: the number of columns is {len(fields)}, but the header has "
-                    f"{len(names)} ({short_list(names)}), separated by {self._separator!r}: {short(self._separator.join(fields))}"
+                    f"{len(names)} ({short_list(names)}), separated by {self._separator!r}: "
+                    f"{short(self._separator.join(fields))}"
                 )
 
     def _check_line_breaks(self) -> None:
