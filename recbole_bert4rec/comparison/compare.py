@@ -25,7 +25,7 @@ from recbole_bert4rec.comparison.results import read_results, read_run
 from recbole_bert4rec.comparison.rows import check_equal_rows
 from recbole_bert4rec.logs.atomic import check_not_mapped
 from recbole_bert4rec.logs.conversion import folder_read
-from recbole_bert4rec.logs.item_vectors import digests
+from recbole_bert4rec.logs.items import digests
 from recbole_bert4rec.options.table import WITHOUT_EFFECT
 from recbole_bert4rec.options.user_models import class_name, digest_of_code
 from recbole_bert4rec.plugin.config import without_effect

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from recbole_bert4rec.core.beyond_paper import Contents
 from recbole_bert4rec.core.growth import VECTORS
-from recbole_bert4rec.logs.item_vectors import ItemVectors, read_item_vectors
+from recbole_bert4rec.logs.items import ItemVectors, read_item_vectors
 from recbole_bert4rec.plugin.loading import FastLoading, item_tokens
 from recbole_bert4rec.system.constants import FOR_THE_USER, PADDING
 from recbole_bert4rec.system.errors import UserError, short

@@ -9,13 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from recbole_bert4rec.logs.items import read_items
-from recbole_bert4rec.system.errors import UserError, short_list
+from recbole_bert4rec.logs.items import read_names
 
 if TYPE_CHECKING:
     from recbole_bert4rec.recommend.recommender import Recommender
-
-_NAMES = ("name", "title")
 
 
 class ItemFile:
@@ -35,19 +32,11 @@ class ItemFile:
         return [self._names.get(item, "") for item in items]
 
     def _read(self, path: str, field: str, model: Recommender | None) -> None:
-        columns = read_items(path, field)
-        ids = columns.pop(field)
+        ids, names = read_names(path, field)
         if model is not None:
             model.check_known(f"--items={path}", ids)
             ids = model.in_spelling(ids)
-        column = next((column for word in _NAMES for column in columns if column.lower().endswith(word)), None)
-        if column is None:
-            raise UserError(
-                f"--items={path} has no names: no column is called, or ends with, {', '.join(_NAMES)}; it has "
-                f"{short_list(columns)}"
-            )
-        texts = (" ".join(value) if isinstance(value, list) else value for value in columns[column])
-        self._names = {item: text for item, text in zip(ids, texts, strict=True) if text}
+        self._names = {item: name for item, name in zip(ids, names, strict=True) if name}
 
 
 class ItemSearch:

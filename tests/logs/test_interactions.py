@@ -13,7 +13,7 @@ from pyarrow import parquet
 
 from recbole_bert4rec.logs import interactions
 from recbole_bert4rec.logs.interactions import InteractionFile, read_part
-from recbole_bert4rec.logs.items import read_items
+from recbole_bert4rec.logs.items import read_names
 from recbole_bert4rec.system.errors import UserError
 from tests.helpers.data import interactions_of
 
@@ -102,12 +102,17 @@ def test_what_cannot_be_read_is_refused_in_one_line(name: str, content: Any, nam
 
 @pytest.mark.parametrize(
     "text",
-    ['sku:token\tname:token_seq\n7\tA "big" one\n', 'sku;name\n7;"A ""big"" one"\n', 'sku,name\n7,"A ""big"" one"\n'],
-    ids=["item", "semicolon", "comma"],
+    [
+        'sku:token\tname:token_seq\n7\tA "big" one\n',
+        'sku:token\tname:token_seq\r\n7\tA "big" one\n',
+        'sku;name\n7;"A ""big"" one"\n',
+        'sku,name\n7,"A ""big"" one"\r\n',
+    ],
+    ids=["item", "item with mixed line ends", "semicolon", "comma with mixed line ends"],
 )
 def test_what_items_are_is_read_from_an_item_file_and_from_csv(text: str) -> None:
-    Path("items.txt").write_text(text)
-    assert read_items("items.txt", "sku") == {"sku": ["7"], "name": ['A "big" one']}
+    Path("items.txt").write_text(text, newline="")
+    assert read_names("items.txt", "sku") == (["7"], ['A "big" one'])
 
 
 def test_names_of_folders_are_texts_and_a_part_may_have_empty_columns() -> None:

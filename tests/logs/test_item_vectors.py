@@ -9,14 +9,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from recbole_bert4rec.logs import item_vectors
-from recbole_bert4rec.logs.item_vectors import read_item_vectors
+from recbole_bert4rec.logs import items
+from recbole_bert4rec.logs.items import read_item_vectors
 from recbole_bert4rec.system.errors import UserError
 
 
 @pytest.fixture(autouse=True, params=[1, 2, 1 << 14], ids="parts of {} rows".format)
 def rows_at_once(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(item_vectors, "_ROWS_AT_ONCE", request.param)
+    monkeypatch.setattr(items, "_ROWS_AT_ONCE", request.param)
 
 
 VECTORS = np.array([[0.5, 1.0], [2.0, -3.0], [0.25, 8.0]], np.float32)

@@ -17,7 +17,7 @@ from recbole_bert4rec import append_items, checkpoints, load
 from recbole_bert4rec.core import beyond_paper
 from recbole_bert4rec.core.beyond_paper import Contents, ItemContents, uniform
 from recbole_bert4rec.core.encoder import BERT4RecEncoder, EncoderOptions
-from recbole_bert4rec.logs.item_vectors import read_item_vectors
+from recbole_bert4rec.logs.items import read_item_vectors
 from recbole_bert4rec.recommend.export import export
 from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.training.run import RunResult, run
