@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import UserDict
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -40,18 +40,18 @@ class MappedLog:
 
     @cached_property
     def items(self) -> Tensor:
-        """Internal item ids, int32. *Shape:* (T,)."""
-        return self._mapped(ITEMS, torch.int32)
+        """Internal item ids. *Shape:* (T,)."""
+        return self._mapped(ITEMS)
 
     @cached_property
     def offsets(self) -> Tensor:
-        """Return where each user's interactions begin, padding's first, and the last end, int64. *Shape:* (U + 1,)."""
-        return self._mapped(OFFSETS, torch.int64)
+        """Return where each user's interactions begin, padding's first, and the last end. *Shape:* (U + 1,)."""
+        return self._mapped(OFFSETS)
 
     @cached_property
     def item_counts(self) -> Tensor:
-        """Return how often each item is in the log, int64. *Shape:* (N,)."""
-        return self._mapped(COUNTS, torch.int64)
+        """Return how often each item is in the log. *Shape:* (N,)."""
+        return self._mapped(COUNTS)
 
     @cached_property
     def user_tokens(self) -> NDArray[np.str_]:
@@ -63,47 +63,40 @@ class MappedLog:
         """External ids of items by their internal ones. *Shape:* (N,)."""
         return self._texts(ITEM_TOKENS, len(self.item_counts))
 
-    def _mapped(self, name: str, dtype: torch.dtype) -> Tensor:
-        path = self.folder / name
-        return torch.from_file(str(path), shared=False, size=path.stat().st_size // dtype.itemsize, dtype=dtype)
+    def read_at(self, name: str, positions: NDArray[np.int64]) -> NDArray[Any]:
+        """Return numbers at some places in a file, which is read once, for pages that are mapped would stay.
 
-    def read_at(self, positions: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
-        """Return items and times at some places; the files are read once, for pages that are mapped would stay.
-
-        *Shape:* positions (R,) -> (R,) each
+        *Shape:* positions (R,), ascending -> (R,)
         """
-        return self._read(ITEMS, np.int32, positions), self._read(TIMES, np.float64, positions)
-
-    def _read(self, name: str, dtype: type[Any], positions: NDArray[np.int64]) -> NDArray[Any]:
-        values = np.empty(len(positions), dtype)
+        values = np.empty(len(positions), _type_of(name))
         begin = done = 0
         with (self.folder / name).open("rb") as file:
-            while len(block := np.fromfile(file, dtype, _AT_ONCE)):
+            while len(block := np.fromfile(file, values.dtype, _AT_ONCE)):
                 here = slice(done, int(np.searchsorted(positions, begin + len(block))))
                 values[here] = block[positions[here] - begin]
                 begin, done = begin + len(block), here.stop
         return values
+
+    def _mapped(self, name: str) -> Tensor:
+        path, dtype = self.folder / name, getattr(torch, _type_of(name))
+        return torch.from_file(str(path), shared=False, size=path.stat().st_size // dtype.itemsize, dtype=dtype)
 
     def _texts(self, name: str, count: int) -> NDArray[np.str_]:
         path = self.folder / name
         return np.memmap(path, dtype=f"<U{path.stat().st_size // 4 // count}", mode="r", shape=(count,))
 
 
-class NumberOf(Mapping[str, int]):
+def _type_of(name: str) -> str:
+    return name.rpartition(".")[2]
+
+
+class NumberOf(UserDict[str, int]):
     """The internal ids of external ones; the dictionary is made when it is first needed, which it seldom is."""
 
     def __init__(self, tokens: NDArray[np.str_]) -> None:
         self._tokens = tokens
 
     @cached_property
-    def _numbers(self) -> dict[str, int]:
+    def data(self) -> dict[str, int]:  # type: ignore[override]  # of UserDict
+        """The dictionary."""
         return {str(token): number for number, token in enumerate(self._tokens)}
-
-    def __getitem__(self, token: str) -> int:
-        return self._numbers[token]
-
-    def __iter__(self) -> Iterator[str]:
-        return map(str, self._tokens)
-
-    def __len__(self) -> int:
-        return len(self._tokens)

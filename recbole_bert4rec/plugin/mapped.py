@@ -17,7 +17,7 @@ from recbole_bert4rec.checkpoints import OtherDataError
 from recbole_bert4rec.core.segments import index_within_segment
 from recbole_bert4rec.core.sequences import Sequences
 from recbole_bert4rec.logs.conversion import folder_read, read_record
-from recbole_bert4rec.logs.mapped import MappedLog, NumberOf, is_mapped
+from recbole_bert4rec.logs.mapped import ITEMS, TIMES, MappedLog, NumberOf, is_mapped
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
 from recbole_bert4rec.plugin.loading import ITEM_ORDER, FastLoading, ItemOrder
 from recbole_bert4rec.system.errors import UserError
@@ -25,11 +25,6 @@ from recbole_bert4rec.system.errors import UserError
 _FIRST, _LAST = 2, 3
 """Interactions of each user that become rows. Leave-one-out orders users by their first row, which is the second
 interaction, and cuts the last three rows. The first one and the last one of all are the ends of the period."""
-_OF_SMALL_LOGS = (
-    *("rm_dup_inter", "val_interval", "threshold", "alias_of_user_id", "alias_of_item_id", "unused_col"),
-    *("additional_feat_suffix", "preload_weight", "discretization"),
-)
-"""Options that change interactions, or read more columns of them."""
 
 
 def reads_mapped(config: Config) -> bool:
@@ -56,27 +51,31 @@ class MappedDataset(BERT4RecDataset):
         folder = Path(folder_read(dataset_path, self.config["conversion"]))
         self.log = MappedLog(folder)
         fields = [self.uid_field, self.iid_field, self.time_field]
-        _check_fields(self.config, fields, (read_record(Path(dataset_path)) or {}).get("made_from", {}).get("columns"))
+        self._check_columns(fields, (read_record(Path(dataset_path)) or {}).get("made_from", {}).get("columns"))
         _check_options(self.config)
         for field, kind in zip(fields, (FeatureType.TOKEN, FeatureType.TOKEN, FeatureType.FLOAT), strict=True):
             self.set_field_property(field, kind, FeatureSource.INTERACTION, 1)
         self.field2bucketnum[self.time_field] = 2
         users, self._positions = self._ends_of_sequences()
-        items, times = self.log.read_at(self._positions)
-        frame: Any = pd.DataFrame(  # until RecBole makes tensors of it
-            {
-                self.uid_field: users,
-                self.iid_field: items.astype(np.int64),
-                self.time_field: times,
-            }
-        )
-        self.inter_feat = frame
-        self.user_feat, self.item_feat = (
-            self._load_user_or_item_feat(token, dataset_path, source, field)
-            for source, field in ((FeatureSource.USER, "uid_field"), (FeatureSource.ITEM, "iid_field"))
-        )
-        if self.user_feat is not None:
-            _refuse("`load_col` must not load the .user file, which no model here reads")
+        items, times = (self.log.read_at(name, self._positions) for name in (ITEMS, TIMES))
+        # until RecBole makes tensors of it
+        self.inter_feat = pd.DataFrame(dict(zip(fields, (users, items.astype(np.int64), times), strict=True)))
+        self.user_feat = None
+        self.item_feat = self._load_user_or_item_feat(token, dataset_path, FeatureSource.ITEM, "iid_field")
+
+    def _check_columns(self, fields: list[str], columns: list[str]) -> None:
+        """Refuse other columns than those that the log was converted with, and those of users, which no model reads."""
+        if fields != columns:
+            _refuse(
+                f"USER_ID_FIELD, ITEM_ID_FIELD and TIME_FIELD must be {columns}, its columns, but are {fields}; name "
+                "the log by its path to read others"
+            )
+        loaded, unloaded = self.config["load_col"] or {}, self.config["unload_col"] or {}
+        asked = loaded.get("inter", "*")
+        if "user" in loaded or "inter" in unloaded or not (asked == "*" or set(asked) == set(columns)):
+            _refuse(
+                f"`load_col` {loaded} and `unload_col` {unloaded} must load its columns, {columns}, and no .user file"
+            )
 
     def _ends_of_sequences(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return user and flat position of the first and the last interactions of each user, in their order.
@@ -110,8 +109,7 @@ class MappedDataset(BERT4RecDataset):
         for option, of_each, interval in zip(options, counts, intervals, strict=True):
             if interval and not np.all(self._within_intervals(of_each, interval)):
                 _refuse(f"`{option}` {self.config[option]} leaves out users or items; change the log instead")
-        interval_of_items = intervals[1]
-        if self.item_feat is not None and interval_of_items and interval_of_items[0][1] > 0:
+        if self.item_feat is not None and intervals[1] and intervals[1][0][1] > 0:
             # items that only the file has have no interaction
             in_log = np.isin(self.item_feat[self.iid_field].to_numpy(dtype=str), self.log.item_tokens)
             self.item_feat = self.item_feat[in_log]
@@ -152,10 +150,11 @@ class MappedDataset(BERT4RecDataset):
     def counter(self, field: str) -> Counter[int]:
         """Count the rows of a training part by user or item, as RecBole does with a row for each."""
         users, begin, length = self.slices()
-        if field == self.uid_field:
-            return _counter(users.numpy(), length.numpy() - 1)
-        counts = self.sequences.counts_in(begin + 1, length - 1, self.item_num).numpy()
-        return _counter(np.arange(len(counts)), counts)
+        counts = length - 1
+        if field != self.uid_field:
+            counts = self.sequences.counts_in(begin + 1, counts, self.item_num)
+            users = torch.arange(len(counts))
+        return +Counter(dict(zip(users.tolist(), counts.tolist(), strict=True)))
 
     def inter_matrix(self, form: str = "coo", value_field: str | None = None) -> NoReturn:
         """Refuse a matrix of all interactions."""
@@ -178,27 +177,10 @@ class MappedDataset(BERT4RecDataset):
         return len(self.log) / int((self.log.item_counts > 0).sum())
 
 
-def _counter(ids: NDArray[np.int64], counts: NDArray[np.int64]) -> Counter[int]:
-    return Counter({number: count for number, count in zip(ids.tolist(), counts.tolist(), strict=True) if count})
-
-
-def _check_fields(config: Config, fields: list[str], columns: list[str]) -> None:
-    """Refuse other columns than those that the log was converted with."""
-    if fields != columns:
-        _refuse(
-            f"USER_ID_FIELD, ITEM_ID_FIELD and TIME_FIELD must be {columns}, its columns, but are {fields}; name the "
-            "log by its path to read others"
-        )
-    asked = (config["load_col"] or {}).get("inter", columns)
-    if asked != "*" and set(asked) != set(columns):
-        _refuse(f"`load_col` inter must be {columns}, its columns, but is {asked}")
-    if "inter" in (config["unload_col"] or {}):
-        _refuse(f"`unload_col` {config['unload_col']} must not name inter, whose columns {columns} are needed")
-
-
 def _check_options(config: Config) -> None:
     """Refuse options that need every interaction in memory."""
-    for option in _OF_SMALL_LOGS:
+    changes = ("rm_dup_inter", "val_interval", "threshold", "discretization", "unused_col", "preload_weight")
+    for option in (*changes, "alias_of_user_id", "alias_of_item_id", "additional_feat_suffix"):
         if config[option]:
             _refuse(f"`{option}` {config[option]} is for logs that fit into memory; leave it out, or change the log")
     if not config["exact_time"]:

@@ -25,7 +25,7 @@ from recbole_bert4rec.comparison.comparison import Comparison
 from recbole_bert4rec.logs.conversion import folder_read, read_record
 from recbole_bert4rec.logs.convert import convert
 from recbole_bert4rec.logs.formats import Reading
-from recbole_bert4rec.logs.mapped import is_mapped
+from recbole_bert4rec.logs.mapped import TIMES, is_mapped
 from recbole_bert4rec.plugin.mapped import MappedDataset
 from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.training.build import load_data
@@ -352,7 +352,7 @@ def test_times_of_every_kind_are_read_as_in_memory(
     whole = prepare(make_config(**options_of(folders[1])))[0]
     in_users = {user: ordered[ordered["user_id:token"] == int(user)] for user in whole.log.user_tokens[1:]}
     expected = np.concatenate([rows["timestamp:float"].to_numpy(dtype=float) for rows in in_users.values()])
-    assert whole.log.read_at(np.arange(len(whole.log)))[1].tolist() == expected.tolist()
+    assert whole.log.read_at(TIMES, np.arange(len(whole.log))).tolist() == expected.tolist()
 
 
 @pytest.mark.parametrize(
