@@ -154,7 +154,7 @@ class Events:
         return pa.array(numbers, from_pandas=True)
 
     def write_atomic(self, path: Path) -> dict[str, Any]:
-        """Write the atomic file, which RecBole reads in the log's encoding; return the content of ``conversion.json``."""
+        """Write the atomic file, in the log's encoding, as RecBole reads it; return what is known of the log."""
         counts = self._counted("user", "item", [len(ids.tokens) for ids in self._ids], lambda *_: None)
         texts = [ids.tokens for ids in self._ids]
         texts += [values for values in self._more if pa.types.is_string(values.type)]
@@ -192,7 +192,7 @@ class Events:
         return pa.table([*ids, time, *further], names=self._columns)
 
     def write_sorted(self, folder: Path) -> dict[str, Any]:
-        """Write the files of a MappedLog; return the content of ``conversion.json``.
+        """Write the files of a MappedLog; return what is known of the log.
 
         Users and items have the numbers that RecBole gives them if it reads the same log as an atomic file in the
         order of time: by their first interaction.

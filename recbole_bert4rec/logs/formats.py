@@ -16,7 +16,7 @@ from recbole_bert4rec.system.errors import UserError, nearest, short
 
 _TEXTS, _JSON = (".csv", ".tsv", ".txt", ".dat", ".data"), (".jsonl", ".ndjson", ".json")
 _PARQUET, _ATOMIC = ".parquet", (".inter", ".item")
-DAMAGED = (EOFError, OSError, zlib.error)
+DAMAGED = (EOFError, gzip.BadGzipFile, zlib.error)
 """Errors of a packed file that is not whole."""
 _SEPARATORS = ("::", ",", ";", "\t", "|", " ")
 

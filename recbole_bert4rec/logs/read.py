@@ -32,7 +32,7 @@ from recbole_bert4rec.logs.formats import (
     undecodable,
 )
 from recbole_bert4rec.system.constants import NAMES_OF_COLUMNS
-from recbole_bert4rec.system.errors import UserError, nearest, short, short_list
+from recbole_bert4rec.system.errors import UserError, nearest, short, short_list, why
 
 Connection = duckdb.DuckDBPyConnection
 T = TypeVar("T")
@@ -59,7 +59,11 @@ def connected(scratch: Path) -> Iterator[Connection]:
     memory = min(_MEMORY, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2)
     how: dict[str, Any] = {"memory_limit": f"{memory}B", "temp_directory": str(scratch / "spilled")}
     with duckdb.connect(":memory:", config=how) as connection:
-        yield connection
+        try:
+            yield connection
+        except (duckdb.IOException, duckdb.OutOfMemoryException) as error:
+            reason = str(error).splitlines()[0]
+            raise UserError(f"{scratch.parent} needs more room, or the machine more memory: {reason}") from error
 
 
 def _waiting(connection: Connection, work: Callable[[], T]) -> T:
@@ -249,6 +253,8 @@ class Log:
             raise undecodable(self.path, self.encoding, error) from error
         except DAMAGED as error:
             raise UserError(f"{self.path} is damaged ({error}); download or compress it again") from error
+        except OSError as error:
+            raise UserError(f"{part or self.path} cannot be read: {why(error)}") from error
         except (duckdb.Error, pa.ArrowException) as error:
             if self.form != "parquet":
                 with self._explained():
@@ -353,8 +359,8 @@ class Log:
         select = ", ".join(f"{value} AS s{place}" for place, value in enumerate(values))
         self._all(
             f"CREATE TABLE stored AS SELECT {select} FROM read_csv(?, auto_detect = false, header = false, "
-            f"columns = {{{kinds}}}, skip = {skip}, delim = ?, quote = ?, escape = ?, strict_mode = {self.form != 'json'}, "
-            f"max_line_size = {_LONGEST}){where}",
+            f"columns = {{{kinds}}}, skip = {skip}, delim = ?, quote = ?, escape = ?, max_line_size = {_LONGEST}, "
+            f"strict_mode = {self.form != 'json'}){where}",
             str(plain),
             *signs,
         )
