@@ -63,7 +63,8 @@ _OURS = {
     "dates": "run $SMALL --dataset=dates.csv --recommend=top.csv",
     "jsonl": "run $SMALL --dataset=lines.jsonl --recommend=top.csv",
     "parquet": "run $SMALL --dataset=table.parquet --recommend=top.csv",
-    "mapped": '"$PY" -c "import sys, recbole_bert4rec.logs.table as table; conversions.LARGE = 100; '
+    "mapped": '"$PY" -c "import sys; from importlib import import_module, util; logs = \'recbole_bert4rec.logs.\'; '
+    "found = util.find_spec(logs + 'convert'); import_module(logs + ('convert' if found else 'table')).LARGE = 100; "
     "from recbole_bert4rec.cli.main import main; sys.exit(main(['run', *sys.argv[1:]]))\" "
     "$SMALL --dataset=table.parquet --recommend=top.csv",
     "compare": "bert compare $SMALL $LOAD --model=BERT4Rec,SASRec,Pop --epochs=2 --seeds=2 --output_dir=together",
