@@ -140,7 +140,7 @@ def check_not_mapped(config: Config, folder: str, reader: str | None = None) -> 
     if is_mapped(folder):
         raise UserError(
             f"data set {config['dataset']!r} is of a large log, sorted on the disk, where {', '.join(OUR_MODELS)} read "
-            f"it; {reader or config['model']} needs an atomic file, FOLDER/NAME/NAME.inter, or a .csv file"
+            f"it; {reader or config['model']} needs an atomic file, which is made where the log is named by its path"
         )
 
 

@@ -20,7 +20,7 @@ from pyarrow import ipc, parquet
 
 from recbole_bert4rec.logs.formats import Reading
 from recbole_bert4rec.logs.ids import code_ids
-from recbole_bert4rec.logs.read import Log, ask, connected, keep
+from recbole_bert4rec.logs.read import Log, ask, batches, connected, keep
 from recbole_bert4rec.logs.times import no_times
 from recbole_bert4rec.system.errors import UserError
 
@@ -103,8 +103,8 @@ class InteractionFile:
             self._log.read(connection, self._columns, Path(folder))
             users, items = (code_ids(connection, f"c{n}", self._columns[n], self._log).tokens for n in (0, 1))
             of_users = pd.util.hash_array(users.to_numpy(zero_copy_only=False), categorize=True) % np.uint64(count)
-            numbers = [pa.array(column.astype(np.int32)) for column in (np.arange(len(users)), of_users)]
-            keep(connection, "parts", pa.table(numbers, names=["code", "part"]))
+            coded = [pa.array(column.astype(np.int32)) for column in (np.arange(len(users)), of_users)]
+            keep(connection, "parts", pa.table(coded, names=["code", "part"]))
             time = ", c2" if len(self._columns) > 2 else ""
             joined = "FROM log JOIN of_c0 ON c0 = of_c0.written JOIN of_c1 ON c1 = of_c1.written"
             ((rows, kept),) = ask(connection, f"SELECT (SELECT count(*) FROM log), (SELECT count(*) {joined})")
@@ -113,17 +113,17 @@ class InteractionFile:
             for doubt in self._log.doubts:
                 getLogger(__name__).warning(f"{self.path}: {doubt}")
             self._log.doubts.clear()
-            sorted_rows = connection.sql(
+            in_parts = (
                 f"SELECT part, of_c0.code, of_c1.code{time} {joined} JOIN parts ON of_c0.code = parts.code "
                 "ORDER BY part, log.rowid"
             )
-            for batch in sorted_rows.to_arrow_reader(_ROWS):
+            for batch in batches(connection, in_parts, _ROWS):
                 part, of_user, of_item, *times = batch.columns
                 columns = [users.take(of_user), items.take(of_item), *times]
-                table, in_parts = pa.table(columns, names=self._columns), part.to_numpy()
-                starts = np.flatnonzero(np.diff(in_parts, prepend=-1))
+                table, numbers = pa.table(columns, names=self._columns), part.to_numpy()
+                starts = np.flatnonzero(np.diff(numbers, prepend=-1))
                 for start, end in itertools.pairwise([*starts.tolist(), len(table)]):
-                    yield int(in_parts[start]), table.slice(start, end - start)
+                    yield int(numbers[start]), table.slice(start, end - start)
 
     def example(self, column: int = 1) -> str:
         """Return an item, or for column 0 a user."""

@@ -17,7 +17,7 @@ MISSING_TEXTS = ["", "NaN", "nan", "NA", "null", "NULL", "None"]
 _UTC = "UTC"
 _WHOLE, _NUMBER, _ISO = "whole numbers", "numbers", "ISO 8601 dates"
 _PATTERNS = {
-    _WHOLE: r"[+-]?\d{1,18}",
+    _WHOLE: r"[+-]?\d{1,19}",
     _NUMBER: r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|[+-]?(?i:inf|infinity)",
     _ISO: r"[1-9]\d{3}[-/]\d{1,2}[-/]\d{1,2}([T ]\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?(Z| UTC|[+-]\d{2}(:?\d{2})?)?)?",
 }

@@ -386,6 +386,14 @@ def test_plausible_unix_times_have_a_period_of_dates(first: int, last: int, peri
     assert (report["first"], report["last"]) == period
 
 
+def test_nanoseconds_in_a_text_keep_their_last_digit(tmp_path: Path) -> None:
+    path = atomic_file(str(text("a,x,1706702400000000001", "a,y,1706702400000000002")(tmp_path)), *FIELDS)
+    assert [line.rpartition("\t")[2] for line in path.read_text().splitlines()[1:]] == [
+        "1706702400000000001",
+        "1706702400000000002",
+    ]
+
+
 @pytest.mark.parametrize("ending", [".jsonl", ".parquet"])
 def test_what_objects_hold_is_named_with_dots(ending: str, tmp_path: Path) -> None:
     sessions = [
