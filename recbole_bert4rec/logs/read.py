@@ -39,6 +39,8 @@ T = TypeVar("T")
 
 _MEMORY = 1 << 30
 """Bytes that sorting and counting take at most; what is more lies on the disk."""
+_THREADS = 4
+"""Each takes some of that memory."""
 _LONGEST = 1 << 26
 """Bytes of a line."""
 _COUNTED = 1 << 20
@@ -57,8 +59,8 @@ _DATUM = re.compile(r"\s*[+-]?\d[\d.,:TZ+ -]*")
 def connected(scratch: Path) -> Iterator[Connection]:
     """Give a database in memory, with a folder for what memory does not hold."""
     memory = min(_MEMORY, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2)
-    how: dict[str, Any] = {"memory_limit": f"{memory}B", "temp_directory": str(scratch / "spilled")}
-    with duckdb.connect(":memory:", config=how) as connection:
+    how: dict[str, Any] = {"memory_limit": f"{memory}B", "threads": min(_THREADS, os.cpu_count() or 1)}
+    with duckdb.connect(":memory:", config={**how, "temp_directory": str(scratch / "spilled")}) as connection:
         try:
             yield connection
         except (duckdb.IOException, duckdb.OutOfMemoryException) as error:
