@@ -109,14 +109,14 @@ def get_dataloader(
     return UserRowsDataLoader if on_windows else original(config, phase)
 
 
-def run_recboles(*args: object) -> None:
+def run_recboles(*args: object, **kwargs: object) -> None:
     """Run RecBole's worker of ``nproc > 1``; its name in a pickle makes the new process register our models too."""
-    _from_quick_start("run_recboles")(*args)
+    _from_quick_start("run_recboles")(*args, **kwargs)
 
 
-def objective_function(*args: object) -> Any:
+def objective_function(*args: object, **kwargs: object) -> Any:
     """Run HyperTuning's objective; its name in a pickle makes Ray's workers register our models too."""
-    return _from_quick_start("objective_function")(*args)
+    return _from_quick_start("objective_function")(*args, **kwargs)
 
 
 def _from_quick_start(name: str) -> Any:

@@ -112,7 +112,7 @@ options = {{"model": "BERT4Rec", "dataset": "ml-100k", "show_progress": False, "
 options |= {{"epochs": 1, "hidden_size": 16, "n_layers": 1, "batch_sequences": 256}}
 
 def trial(_):
-    objective_function(options)  # what a trial returns is reported too, after it
+    objective_function(config_dict=options)  # what a trial returns is reported too, after it
 
 (result,) = tune.Tuner(trial).fit()
 print("reported", result.error, result.metrics["ndcg@10"] > 0)

@@ -162,6 +162,9 @@ def test_hyper_tuning_of_recbole_tunes_our_model(write_inter: Any, tmp_path: Pat
     tuning.run()
     assert len(tuning.params2result) == 4
     assert set(tuning.best_params) == {"hidden_size", "position"}
+    files = [str(tmp_path / "fixed.yaml")]
+    again = quick_start.objective_function(config_dict=tuning.best_params, config_file_list=files, saved=False)
+    assert again["best_valid_score"] == max(result["best_valid_score"] for result in tuning.params2result.values())
 
 
 @pytest.mark.parametrize("name", ["run_recboles", "objective_function"])
