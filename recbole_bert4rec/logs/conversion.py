@@ -11,7 +11,7 @@ from recbole_bert4rec.system.files import atomic_write
 
 RECORD = "conversion.json"
 SORTED = "sorted"
-"""Folder of the files of a large log."""
+"""Folder of the files of a large log, and the name of their digest in the record; ``digest`` is the atomic file's."""
 
 
 def read_record(folder: Path) -> dict[str, Any] | None:
@@ -44,11 +44,13 @@ def folder_read(folder: str, digest: str | None) -> str:
     record = read_record(Path(folder))
     if not record:
         return folder
-    if digest not in (None, record.get("digest")):
+    made = {record.get("digest"): folder, record.get(SORTED): str(Path(folder) / SORTED)}
+    if digest is None:  # the atomic file, if there is one
+        return next((place for known, place in made.items() if known is not None), folder)
+    if digest not in made:
         log = Path(folder).parent / str(record.get("log"))
         raise UserError(
             f"{folder} holds another conversion of {log} than was trained on, for the log or the way to read it has "
             f"changed; --dataset={log} reads the log as it is now"
         )
-    in_order = Path(folder) / SORTED
-    return str(in_order) if in_order.is_dir() else folder
+    return made[digest]

@@ -69,7 +69,7 @@ def convert(
     may_be_mapped = may_be_mapped and not kept
     if existing and existing.get("made_from") == made_from:
         is_large = may_be_mapped and existing["rows"] > LARGE
-        if is_mapped(folder / SORTED) if is_large else target.is_file():
+        if _is_there(existing, target, is_large):
             return folder
     try:
         with (
@@ -85,7 +85,7 @@ def convert(
                 "made_at": datetime.now(UTC).isoformat(sep=" ", timespec="seconds"),
                 **found,
                 "made_from": made_from,
-                "digest": _digest(made),
+                SORTED if is_large else "digest": _digest(made),
             }
             _put(made, target, record)
     except OSError as error:
@@ -108,15 +108,28 @@ def _check_names(log: Path, columns: list[str]) -> None:
             raise UserError(f"{log}: the name of column {column!r}{option} must hold neither ':' nor a tab")
 
 
+def _is_there(record: dict[str, Any], target: Path, is_large: bool) -> bool:
+    """Tell whether a record is of files that are there."""
+    if is_large:
+        return SORTED in record and is_mapped(target.parent / SORTED)
+    return "digest" in record and target.is_file()
+
+
 def _put(made: Path, target: Path, record: dict[str, Any]) -> None:
-    """Put what was made of a log in the place of an earlier conversion."""
-    folder = target.parent
+    """Put what was made of a log beside what else was made of it, and in the place of what was made of another one."""
+    folder, is_large = target.parent, made.is_dir()
     folder.mkdir(parents=True, exist_ok=True)
     with FileLock(folder / ".conversion.lock"):
-        write_record(folder, {})  # an unfinished conversion is then known to be ours, and the next run replaces it
-        shutil.rmtree(folder / SORTED, ignore_errors=True)
-        if made.is_dir():
-            target.unlink(missing_ok=True)
+        existing = read_record(folder) or {}
+        if existing.get("made_from") == record["made_from"]:
+            if _is_there(existing, target, is_large):  # made by another process meanwhile
+                return
+            record = {**existing, **record}
+        else:
+            write_record(folder, {})  # what is unfinished is then known to be ours, and the next run replaces it
+            shutil.rmtree(folder / SORTED, ignore_errors=True)
+            if is_large:
+                target.unlink(missing_ok=True)
         keep_made(made, folder / made.name)
         write_record(folder, record)
 

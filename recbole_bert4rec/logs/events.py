@@ -16,7 +16,7 @@ from pyarrow import csv
 
 from recbole_bert4rec.logs.ids import PADDING_ID, Ids, check_ids, code_ids, doubts
 from recbole_bert4rec.logs.mapped import COUNTS, ITEM_TOKENS, ITEMS, OFFSETS, TIMES, USER_TOKENS
-from recbole_bert4rec.logs.read import Connection, Log, ask, batches
+from recbole_bert4rec.logs.read import Connection, Log, ask, batches, fetch
 from recbole_bert4rec.logs.times import MISSING_TEXTS, TimeColumn, Times, said, unit_of
 from recbole_bert4rec.system.errors import UserError, short
 
@@ -84,7 +84,7 @@ class Events:
         ask(connection, "DROP TABLE log")
         self._falls, self._rises = self._first(
             "SELECT count_if(number < before), count_if(number > before) FROM "
-            f"(SELECT {self._times.sql} AS number, lag({self._times.sql}) OVER () AS before FROM kept)"
+            f"(SELECT {self._times.sql} AS number, lag({self._times.sql}) OVER (ORDER BY row) AS before FROM kept)"
         )
         ask(
             connection,
@@ -205,7 +205,7 @@ class Events:
                 f"CREATE TABLE {side}s AS SELECT code, row_number() OVER (ORDER BY first) AS number "
                 f"FROM (SELECT {side} AS code, min(rowid) AS first FROM events GROUP BY 1)",
             )
-            order = self._connection.sql(f"SELECT code FROM {side}s ORDER BY number").to_arrow_table()["code"]
+            order = fetch(self._connection, f"SELECT code FROM {side}s ORDER BY number")["code"]
             _write_tokens(ids.tokens.take(order.combine_chunks()), folder / name)
             sizes.append(len(order) + 1)
         with (folder / ITEMS).open("wb") as items, (folder / TIMES).open("wb") as times:
@@ -232,7 +232,7 @@ class Events:
         for users, items, times, places in _whole_users(batches(self._connection, query, _AT_ONCE)):
             same = (users[1:] == users[:-1]) & (times[1:] == times[:-1])
             ties += int(same.sum())
-            double = _doubles(items, times, same)
+            double = _doubles(items, same)
             doubles.append(places[double])
             if self._reading.drop_duplicates:
                 users, items, times = (values[~double] for values in (users, items, times))
@@ -290,10 +290,10 @@ def _whole_users(batches: Iterator[pa.RecordBatch]) -> Iterator[list[NDArray[Any
         yield waiting
 
 
-def _doubles(items: NDArray[Any], times: NDArray[Any], same: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def _doubles(items: NDArray[Any], same: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Mark interactions whose item an earlier one of the same user and time has.
 
-    *Shape:* items (R,), times (R,), same (R - 1,): a row has user and time of the one before -> (R,)
+    *Shape:* items (R,), same (R - 1,): a row has user and time of the one before -> (R,)
     """
     group = np.concatenate([[0], np.cumsum(~same)])
     among = np.flatnonzero(np.append(same, False) | np.append(False, same))

@@ -32,7 +32,7 @@ class Reading:
         timezone: of dates that name none, such as ``Europe/Berlin``; None: UTC.
         drop_duplicates: leave out rows whose user, item and time are those of an earlier row.
         quote: the sign around values of a text that hold separators; ``none``: there is none.
-        escape: the sign before a quote or a separator that belongs to a value.
+        escape: the sign before a quote that belongs to a value.
         columns: names of the columns of a text without a header, with commas.
         in_order: the rows are in the order of time; a column of times is neither needed nor read.
     """
@@ -140,14 +140,16 @@ def encoding_of(start: bytes) -> str:
 
 def find_encoding(path: Path, reading: Reading) -> str:
     """Return the encoding that is given, or the one that the first bytes tell."""
+    with open_bytes(path) as file:
+        found = encoding_of(file.read(1024))
     if reading.encoding is None:
-        with open_bytes(path) as file:
-            return encoding_of(file.read(1024))
+        return found
     try:
         "".encode(reading.encoding)
     except (LookupError, UnicodeError) as error:
         raise UserError(f"--encoding={reading.encoding} is no encoding of texts; write one such as cp1252") from error
-    return codecs.lookup(reading.encoding).name
+    name = codecs.lookup(reading.encoding).name
+    return found if name == "utf-8" and found == "utf-8-sig" else name
 
 
 def undecodable(path: Path, encoding: str, error: UnicodeDecodeError) -> UserError:

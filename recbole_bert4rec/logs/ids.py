@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from recbole_bert4rec.logs.read import Connection, Log, keep
+from recbole_bert4rec.logs.read import Connection, Log, fetch, keep
 from recbole_bert4rec.system.errors import UserError, short
 
 _WHOLE = r"^([+-]?\d+)\.0+$"
@@ -44,9 +44,10 @@ def code_ids(connection: Connection, column: str, name: str, log: Log) -> Ids:
 
     Whole numbers that a program made floats of, because others are missing, become whole numbers again.
     """
-    values = connection.sql(
-        f"SELECT {column} AS written, min(rowid) AS first FROM log WHERE {column} IS NOT NULL GROUP BY 1 ORDER BY 2"
-    ).to_arrow_table()
+    values = fetch(
+        connection,
+        f"SELECT {column} AS written, min(rowid) AS first FROM log WHERE {column} IS NOT NULL GROUP BY 1 ORDER BY 2",
+    )
     written = values["written"].combine_chunks()
     try:
         texts = as_texts(written)
@@ -111,11 +112,11 @@ def as_texts(values: pa.Array[Any]) -> pa.Array[Any]:
 def check_ids(ids: Ids, name: str, log: Log) -> None:
     """Refuse ids that are all missing, that RecBole's files cannot hold, or that mean something to RecBole."""
     if not len(ids.tokens):
-        raise UserError(f"{log.where()}: all values of {name!r} are missing; it cannot be a column of ids")
+        raise UserError(f"{log.where()}: all values of {name!r} are missing")
     first: int = pc.index(pc.match_substring_regex(ids.tokens, _UNFIT), True).as_py()
     if first >= 0:
         row = int(ids.rows[(ids.codes == first).argmax()])
         raise UserError(
-            f"{log.where(row)}: {name!r} holds {short(ids.tokens[first].as_py())}; ids must hold no tab, line break or "
-            f"null character, and {PADDING_ID} is what RecBole fills histories up with: rename it"
+            f"{log.where(row)}: {name!r} holds {short(ids.tokens[first].as_py())}; values must hold no tab, line break "
+            f"or null character, and {PADDING_ID} is what RecBole fills histories up with: rename it"
         )

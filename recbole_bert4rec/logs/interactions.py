@@ -6,9 +6,9 @@ import copy
 import itertools
 import shutil
 from collections.abc import Iterator
-from contextlib import ExitStack
 from dataclasses import asdict
 from logging import getLogger
+from operator import itemgetter
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -27,7 +27,7 @@ from recbole_bert4rec.system.errors import UserError
 _ROWS = 1 << 16  # read at once
 _PART = 1 << 18  # interactions of a part, about
 _BYTES_OF_PARQUET, _BYTES_OF_TEXT = 4, 16  # of the file, for each interaction
-_MOST_PARTS = 500  # files that are open at once
+_MOST_PARTS = 500
 
 
 class InteractionFile:
@@ -81,13 +81,11 @@ class InteractionFile:
             unfinished = folder.with_name(f"{folder.name}.unfinished")
             shutil.rmtree(unfinished, ignore_errors=True)
             unfinished.mkdir(parents=True)
-            with ExitStack() as stack:
-                writers: dict[int, Any] = {}
-                for number, table in self.parts(count, folder.parent):
-                    if number not in writers:
-                        sink = stack.enter_context(pa.OSFile(str(unfinished / f"{number:05d}.arrow"), "wb"))
-                        writers[number] = stack.enter_context(ipc.new_file(sink, table.schema))
-                    writers[number].write_table(table)
+            for number, tables in itertools.groupby(self.parts(count, folder.parent), key=itemgetter(0)):
+                (_, first), path = next(tables), str(unfinished / f"{number:05d}.arrow")
+                with pa.OSFile(path, "wb") as sink, ipc.new_file(sink, first.schema) as writer:
+                    for table in itertools.chain([first], (table for _, table in tables)):
+                        writer.write_table(table)
             unfinished.rename(folder)
         files = sorted(folder.iterdir())
         if not files:
@@ -138,7 +136,7 @@ def read_part(*files: Path) -> pd.DataFrame:
     for file in files:
         with pa.memory_map(str(file)) as source:
             tables.append(ipc.open_file(source).read_all())
-    return pa.concat_tables(tables).to_pandas()
+    return pa.concat_tables(tables, promote_options="permissive").to_pandas()
 
 
 def write_table(table: pd.DataFrame, path: Path, kind: str) -> None:

@@ -16,7 +16,7 @@ from pyarrow import parquet
 
 from recbole_bert4rec.logs.formats import Reading
 from recbole_bert4rec.logs.ids import as_texts, cleaned
-from recbole_bert4rec.logs.read import Log, connected
+from recbole_bert4rec.logs.read import Log, connected, fetch
 from recbole_bert4rec.system.errors import UserError, short, short_list
 from recbole_bert4rec.system.files import digest_of
 
@@ -49,7 +49,7 @@ def read_names(path: str, field: str) -> tuple[list[str], list[str]]:
         )
     with TemporaryDirectory() as folder, connected(Path(folder)) as connection:
         log.store(connection, [field, named[0]], Path(folder))
-        ids, names = connection.sql("SELECT * FROM stored").to_arrow_table().columns
+        ids, names = fetch(connection, "SELECT * FROM stored").columns
     try:
         texts: list[Any] = cleaned(as_texts(ids.combine_chunks())).fill_null("").to_pylist()
     except pa.ArrowException as error:

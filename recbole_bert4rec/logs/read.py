@@ -41,8 +41,8 @@ _MEMORY = 1 << 30
 """Bytes that sorting and counting take at most; what is more lies on the disk."""
 _THREADS = 4
 """Each takes some of that memory."""
-_LONGEST = 1 << 26
-"""Bytes of a line."""
+_LONGEST = 1 << 22
+"""Bytes of a line; DuckDB takes 16 times as many for what it reads."""
 _COUNTED = 1 << 20
 """Bytes whose lines are counted at once."""
 _STAND_IN = "\x1f"
@@ -61,6 +61,7 @@ def connected(scratch: Path) -> Iterator[Connection]:
     memory = min(_MEMORY, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2)
     how: dict[str, Any] = {"memory_limit": f"{memory}B", "threads": min(_THREADS, os.cpu_count() or 1)}
     with duckdb.connect(":memory:", config={**how, "temp_directory": str(scratch / "spilled")}) as connection:
+        ask(connection, "SET TimeZone = 'UTC'")  # not the machine's
         try:
             yield connection
         except (duckdb.IOException, duckdb.OutOfMemoryException) as error:
@@ -82,6 +83,11 @@ def _waiting(connection: Connection, work: Callable[[], T]) -> T:
 def ask(connection: Connection, query: str, *values: Any) -> list[Any]:
     """Return all rows of an answer; one that is not read to its end would block the connection."""
     return _waiting(connection, lambda: connection.execute(query, values).fetchall())
+
+
+def fetch(connection: Connection, query: str) -> pa.Table:
+    """Return all rows of an answer as a table."""
+    return _waiting(connection, lambda: connection.sql(query).to_arrow_table())
 
 
 def batches(connection: Connection, query: str, rows: int) -> Iterator[pa.RecordBatch]:
@@ -115,9 +121,10 @@ class Log:
         self.form, self.files, self.doubts = find_files(name, flag)
         self.reading = reading
         self.read_as: dict[str, str] = {}
-        self._separator, self._header, self._columns = "", 1, list[str]()
+        self._separator, self._skipped, self._header, self._columns = "", 1, 1, list[str]()
         self._connection: Connection | None = None
         self._has_lists = False
+        self._schemas, self._keys = dict[Path, pa.Schema](), list[str]()
 
     def status(self) -> list[list[Any]]:
         """Return path (within the log's folder), bytes, and times of change of content and of all of each file.
@@ -190,8 +197,8 @@ class Log:
         self._check_lists(names, lists)
         values = [f"unnest(s{place})" if place in lists else f"s{place}" for place in range(len(names))]
         named = [f"{value} AS c{number}" for value, number in zip(values, numbers, strict=True)]
-        source = [", rowid AS source"] if lists else [""]
-        self._all(f"CREATE TABLE log AS SELECT {', '.join(named)}{source[0]} FROM stored")
+        source = ", rowid AS source" if lists else ""
+        self._all(f"CREATE TABLE log AS SELECT {', '.join(named)}{source} FROM stored")
         self._all("DROP TABLE stored")
         self._has_lists = bool(lists)
         if not self._one("SELECT count(*) FROM log"):
@@ -255,13 +262,16 @@ class Log:
             raise undecodable(self.path, self.encoding, error) from error
         except DAMAGED as error:
             raise UserError(f"{self.path} is damaged ({error}); download or compress it again") from error
-        except OSError as error:
+        except (OSError, csv.Error) as error:
             raise UserError(f"{part or self.path} cannot be read: {why(error)}") from error
+        except duckdb.OutOfMemoryException:
+            raise
         except (duckdb.Error, pa.ArrowException) as error:
             if self.form != "parquet":
                 with self._explained():
                     self._refuse_mistake()
-            raise UserError(f"{part or self.path} cannot be read: {' '.join(str(error).split())[:300]}") from error
+            reason = " ".join(str(error).partition("Possible")[0].split())
+            raise UserError(f"{part or self.path} cannot be read: {reason}") from error
 
     # ---- texts
 
@@ -282,7 +292,13 @@ class Log:
 
     @property
     def _escape(self) -> str:
-        return "" if self.reading.escape is None else one_sign(self.reading.escape, "--escape")
+        if self.reading.escape is None:
+            return ""
+        if not self._quote:
+            raise UserError(
+                "--escape names a sign before quotes, and --quote=none says that there are none; leave one out"
+            )
+        return one_sign(self.reading.escape, "--escape")
 
     def _names_of_text(self, wanted: list[str]) -> list[str]:
         """Return the names of the columns, and find the separator by which the header has those that are wanted."""
@@ -293,7 +309,7 @@ class Log:
         if self.reading.columns is not None and not {*wanted[:2]} <= {*names}:
             names = [name.strip() for name in self.reading.columns.split(",")]
             self._separator = max(first, key=lambda sign: (len(first[sign]) == len(names), len(first[sign])))
-            self._header, values = 0, first[self._separator]
+            self._skipped, self._header, values = 0, 0, first[self._separator]
             if len(values) != len(names):
                 raise UserError(
                     f"{self.path}, line 1: --columns must name each of the {len(values)} columns, separated by "
@@ -309,7 +325,10 @@ class Log:
         """Return the values of the first line, of names without spaces and type."""
         with open_text(self.path, self.encoding) as file:
             reader = self._csv(file, separator)
-            names: list[str] = next((names for names in reader if names), [])
+            names: list[str] = []
+            for self._skipped, names in enumerate(reader, 1):
+                if names:
+                    break
             self._header = reader.line_num
         typed = [_TYPED.fullmatch(name.strip()) for name in names]
         return [name.strip() if match is None else match[1] for name, match in zip(names, typed, strict=True)]
@@ -317,10 +336,12 @@ class Log:
     def _of_text(self, wanted: list[str], scratch: Path) -> None:
         """Make the table ``stored`` of a text."""
         there = self.names(wanted)
+        if self._quote == self._separator:
+            raise UserError(f"--quote={self._quote} separates the columns of {self.path}; it cannot be both")
         plain, lines = self._unpacked(scratch)
         values = [f"f{there.index(name)}" for name in wanted]
         columns = [f"f{number}" for number in range(len(there))]
-        self._store(plain, values, columns, self._header, (self._separator, self._quote, self._escape or self._quote))
+        self._store(plain, values, columns, self._skipped, (self._separator, self._quote, self._escape or self._quote))
         if lines is not None and lines != self._one("SELECT count(*) FROM stored") + self._header:
             self._check_line_breaks()
 
@@ -363,7 +384,7 @@ class Log:
             f"CREATE TABLE stored AS SELECT {select} FROM read_csv(?, auto_detect = false, header = false, "
             f"columns = {{{kinds}}}, skip = {skip}, delim = ?, quote = ?, escape = ?, max_line_size = {_LONGEST}, "
             f"strict_mode = {self.form != 'json'}){where}",
-            str(plain),
+            _no_pattern(plain),
             *signs,
         )
 
@@ -371,7 +392,9 @@ class Log:
         """Return Python's reader of lines."""
         if len(separator) > 1:
             lines, separator = map(partial(_replaced, separator=separator), lines), _STAND_IN
+        csv.field_size_limit(_LONGEST)
         style: dict[str, Any] = {"quotechar": self._quote} if self._quote else {"quoting": csv.QUOTE_NONE}
+        style["skipinitialspace"] = separator != " "  # as DuckDB finds a quote
         return csv.reader(lines, delimiter=separator, strict=strict, escapechar=self._escape or None, **style)
 
     def _records(self, strict: bool = False) -> Iterator[tuple[int, list[str], list[str]]]:
@@ -410,9 +433,7 @@ class Log:
         spans = []
         for begin, _, lines in self._records():
             if len(lines) > 1:
-                if self.reading.quote is None and all(
-                    len(line.split(self._separator)) == len(self._columns) for line in lines
-                ):
+                if self.reading.quote is None and all(map(self._may_be_row, lines)):
                     raise self._misquoted(begin, lines)
                 spans.append(begin)
         if spans:
@@ -420,6 +441,11 @@ class Log:
                 f"{len(spans):,} rows hold line breaks inside of quotes, the first in line {spans[0]}; --quote=none "
                 "reads a row a line"
             )
+
+    def _may_be_row(self, line: str) -> bool:
+        """Tell whether a line has as many values as there are columns, where quotes mean nothing."""
+        values = line.rstrip("\r\n").split(self._separator)
+        return len(values) - (values[-1] == "" and len(values) > len(self._columns)) == len(self._columns)
 
     def _misquoted(self, begin: int, lines: list[str]) -> UserError:
         more = len(lines) - 1
@@ -451,18 +477,30 @@ class Log:
     @cached_property
     def _paths(self) -> dict[str, str]:
         """The keys of the first objects, with dots those of objects in them, and DuckDB's path of each."""
-        first = itertools.islice(self._objects(), _SEEN)
-        return {name: path for _, record in first for name, path in _paths(record)}
+        found: dict[str, str] = {}
+        for _, record in itertools.islice(self._objects(), _SEEN):
+            for name, path in _paths(record):
+                if len(path) <= len(found.get(name, path)):  # a key with a dot before a key in an object
+                    found[name] = path
+        return found
 
     def _of_json(self, wanted: list[str], scratch: Path) -> None:
         """Make the table ``stored`` of JSON lines: texts, or lists of them."""
         plain, _ = self._unpacked(scratch)
         values = []
         for path in (self._paths[name] for name in wanted):
-            value = f"json_extract(line, {in_quotes(path)})"
-            values.append(f"nullif(CAST({f'to_json({value})' if '[*]' in path else value} AS VARCHAR), 'NaN')")
-        is_object = "CASE json_type(line) WHEN 'OBJECT' THEN true ELSE error('a line holds no object') END"
-        where = f" WHERE trim(line, ' \t') <> '' AND {is_object}"
+            outer, is_list, inner = path.partition("[*]")
+            value = f"json_extract(line, {in_quotes(outer + is_list)})"
+            if is_list:  # an element without the key keeps its place
+                value = f"to_json(list_transform({value}, lambda x: json_extract(x, {in_quotes('$' + inner)})))"
+            holder, other = (outer, "OBJECT") if is_list else (path.rpartition('."')[0], "ARRAY")
+            mixed = f"error({in_quotes(f'{holder[2:]} holds objects in some lines, and lists in others')})"
+            values.append(
+                f"CASE json_type(line, {in_quotes(holder)}) WHEN '{other}' THEN {mixed} "
+                f"ELSE nullif(CAST({value} AS VARCHAR), 'NaN') END"
+            )
+        is_blank, is_object = "trim(coalesce(line, ''), ' \t\r') = ''", "json_type(line) = 'OBJECT'"
+        where = f" WHERE CASE WHEN {is_blank} THEN false WHEN {is_object} THEN true ELSE error('no object') END"
         self._store(plain, values, ["line"], 0, ("\x01", "", ""), where)
         texts = []
         for place, name in enumerate(wanted):
@@ -476,7 +514,10 @@ class Log:
 
     def _check_json(self, column: str, name: str) -> None:
         """Refuse objects, and lists of objects or lists."""
-        is_nested = f"regexp_matches({column}, '^(\\{{|\\[[\\[{{])')"
+        elements = f"list_transform(json_extract({column}, '$[*]'), lambda x: json_type(x) IN ('OBJECT', 'ARRAY'))"
+        is_nested = (
+            f"CASE WHEN starts_with({column}, '[') THEN list_bool_or({elements}) ELSE starts_with({column}, '{{') END"
+        )
         for row, value in self._all(f"SELECT rowid, {column} FROM stored WHERE {is_nested} ORDER BY 1 LIMIT 1"):
             inside = next((key for key in self._paths if key.startswith(f"{name}.")), "")
             named = f"; what it holds is named like {inside}" if inside else ""
@@ -492,16 +533,17 @@ class Log:
 
         Folders named ``column=value`` are columns of texts.
         """
-        schemas = []
         for file in self.files:
-            with self._explained(file):
-                schemas.append((file, parquet.read_schema(file)))
-        first = schemas[0][1]
+            if file not in self._schemas:
+                with self._explained(file):
+                    self._schemas[file] = parquet.read_schema(file)
+        first = self._schemas[self.files[0]]
         folders = self.files[0].relative_to(self.path).parts[:-1] if self.path.is_dir() else ()
         keys = [folder.partition("=")[0] for folder in folders if "=" in folder]
         roots = {_root(name, first.names) for name in wanted} - {*keys}
         for name in (name for name in first.names if name in roots):
-            for file, other in schemas[1:]:
+            for file in self.files[1:]:
+                other = self._schemas[file]
                 if name not in other.names:
                     raise UserError(f"{file} has no column {name!r}, which {self.files[0]} has")
                 both = first.field(name).type, other.field(name).type
@@ -510,21 +552,36 @@ class Log:
                         f"{file}: {name!r} is of type {both[1]}, but {both[0]} in {self.files[0]}; write the column of "
                         "all files in one type"
                     )
-        folders_too = [pa.field(key, pa.string()) for key in keys]
-        return pa.schema([*(field for field in first if field.name not in keys), *folders_too])
+        self._keys = keys
+        of_folders = [pa.field(key, pa.string()) for key in keys]
+        return pa.schema([*(field for field in first if field.name not in keys), *of_folders])
 
     def _of_parquet(self, wanted: list[str], scratch: Path) -> None:
         """Make the table ``stored`` of Parquet files."""
         schema = self._schema(wanted)
-        for name in wanted:
-            if name in schema.names and pa.types.is_duration(kind := schema.field(name).type):
-                raise UserError(f"{self.path}: {name!r} has type {kind}; store ids as texts, and times as timestamps")
-        values = ", ".join(f"{_inside(name, schema)} AS s{place}" for place, name in enumerate(wanted))
+        values = ", ".join(f"{self._column(name, schema)} AS s{place}" for place, name in enumerate(wanted))
         self._all(
-            f"CREATE TABLE stored AS SELECT {values} FROM read_parquet(?, union_by_name = true, "
-            f"hive_partitioning = {self.path.is_dir()}, hive_types_autocast = false)",
-            list(map(str, self.files)),
+            f"CREATE TABLE stored AS SELECT {values} FROM read_parquet(?, union_by_name = true, filename = true, "
+            "hive_partitioning = false)",
+            list(map(_no_pattern, self.files)),
         )
+
+    def _column(self, name: str, schema: pa.Schema) -> str:
+        """Return a column, a field in one, or what the folders' names say, as SQL names it."""
+        root = _root(name, schema.names)
+        if any(
+            sum(other.lower() == root.lower() for other in each.names) > 1 for each in (schema, *self._schemas.values())
+        ):
+            raise UserError(f"{self.path}: the names of two columns differ from {root!r} only in case; rename one")
+        field = schema.field(root)
+        if root in self._keys:
+            below = f"substr(filename, {len(str(self.path)) + 1})"
+            value = f"url_decode(regexp_extract({below}, {in_quotes(f'/{re.escape(root)}=([^/]*)/')}, 1))"
+            return f"nullif({value}, '__HIVE_DEFAULT_PARTITION__')"
+        if pa.types.is_duration(field.type):
+            raise UserError(f"{self.path}: {name!r} has type {field.type}; store ids as texts, and times as timestamps")
+        keys = name[len(root) + 1 :].split(".") if name != root else []
+        return _inside('"' + root.replace('"', '""') + '"', field.type, keys)
 
 
 def _replaced(text: str, separator: str) -> str:
@@ -538,6 +595,11 @@ def _recorded(lines: Iterable[str], kept: list[str]) -> Iterator[str]:
         yield line
 
 
+def _no_pattern(path: Path) -> str:
+    """Return the name of a file, in which DuckDB would take some signs for a pattern of names."""
+    return re.sub(r"[*?\[]", r"[\g<0>]", str(path))
+
+
 def in_quotes(text: str) -> str:
     """Return a text as SQL writes it."""
     return "'" + text.replace("'", "''") + "'"
@@ -548,7 +610,7 @@ def _paths(value: object, name: str = "", path: str = "$") -> Iterator[tuple[str
     if isinstance(value, list):
         value, path = value[:1] and value[0], f"{path}[*]"
     for key, inner in value.items() if isinstance(value, dict) else ():
-        here = f'{path}."{key}"'
+        here = path + '."' + key.replace('"', '\\"') + '"'
         yield f"{name}{key}", here
         yield from _paths(inner, f"{name}{key}.", here)
 
@@ -575,21 +637,25 @@ def _root(name: str, names: Sequence[str]) -> str:
 
 
 def _family(kind: pa.DataType) -> str:
-    """Return what types of a column that go together have in common; those with and without a time zone do not."""
-    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
-        return "number"
+    """Return what types of a column that go together, without losing digits or time zones, have in common."""
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
     if pa.types.is_timestamp(kind):
         return f"time {kind.tz is not None}"
+    is_number = pa.types.is_integer(kind) or pa.types.is_float64(kind) or pa.types.is_decimal(kind)
+    if is_number and not pa.types.is_uint64(kind):
+        return "number"
     return "text" if pa.types.is_string(kind) or pa.types.is_large_string(kind) else str(kind)
 
 
-def _inside(name: str, schema: pa.Schema) -> str:
-    """Return a column, or a field in one, as SQL names it; of a column of lists, a list of fields in each row."""
-    root = _root(name, schema.names)
-    value, kind = '"' + root.replace('"', '""') + '"', schema.field(root).type
-    for key in name[len(root) + 1 :].split(".") if name != root else ():
-        if is_list(kind):
-            value, kind = f"list_transform({value}, lambda x: x[{in_quotes(key)}])", kind.value_type.field(key).type
-        else:
-            value, kind = f"{value}[{in_quotes(key)}]", kind.field(key).type
-    return value
+def _inside(value: str, kind: Any, keys: list[str]) -> str:
+    """Return a field in a value, as SQL names it; of a list, a list of the fields of its elements."""
+    if not keys:
+        return value
+    if is_list(kind):
+        element = f"x{len(keys)}"
+        return f"list_transform({value}, lambda {element}: {_inside(element, kind.value_type, keys)})"
+    key = keys[0]
+    if sum(field.name.lower() == key.lower() for field in kind) > 1:
+        raise UserError(f"the names of two fields differ from {key!r} only in case; rename one")
+    return _inside(f"{value}[{in_quotes(key)}]", kind.field(key).type, keys[1:])

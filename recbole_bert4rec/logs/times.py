@@ -96,12 +96,17 @@ class TimeColumn:
         text = "decode(time)" if self._kind == "BLOB" else "time::VARCHAR"
         # to trim all takes as long as to read dates
         self._text = f"CASE WHEN prefix({text}, ' ') OR suffix({text}, ' ') THEN trim({text}) ELSE {text} END"
-        zone = in_quotes(timezone or _UTC)
-        ask(connection, f"SET TimeZone = {zone}")  # dates without one are of it; of a repeated hour, of the second one
+        self._zone = in_quotes(timezone or _UTC)
 
     def read(self) -> Times:
         """Put numbers in the place of the times, of dates microseconds; refuse what is no time."""
-        times = self._read()
+        try:
+            # dates without a zone are of this one; of a repeated hour, of the second one
+            ask(self._connection, f"SET TimeZone = {self._zone}")
+            times = self._read()
+        except (duckdb.ConversionException, duckdb.NotImplementedException) as error:
+            reason = str(error).splitlines()[0]
+            raise UserError(f"{self._where(None)}: {self._name!r} cannot be read as times: {reason}") from error
         if self._numbers != self._table:
             ask(self._connection, f"DROP TABLE {self._table}")
             ask(self._connection, f"ALTER TABLE {self._numbers} RENAME TO {self._table}")

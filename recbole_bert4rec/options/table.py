@@ -277,7 +277,7 @@ _DATA: dict[str, Option] = {
         " quotes, where that loses no rows."
     ),
     "escape": of_log(anything("one character, or null"))(
-        "For a log: the sign before a quote or a separator that belongs to a value, such as a backslash."
+        "For a log: the sign before a quote that belongs to a value, such as a backslash."
     ),
     "columns": of_log(anything("names with commas, a list of them, or null"))(
         "For a text without a header: the names of its columns, in their order; null: its first line has them."

@@ -1,4 +1,4 @@
-"""Users' histories in a model's numbers, read from what a program has: lists, a dictionary or a frame; numpy alone."""
+"""Users' histories in a model's numbers, from what a program has: lists, a dictionary or a frame; without torch."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from recbole.config import Config
 
 from recbole_bert4rec import checkpoints
 from recbole_bert4rec.logs.atomic import check_data_set
-from recbole_bert4rec.logs.conversion import read_record
+from recbole_bert4rec.logs.conversion import SORTED, read_record
 from recbole_bert4rec.logs.convert import convert
 from recbole_bert4rec.logs.formats import Reading, data_set_name, is_table, names_with_commas
 from recbole_bert4rec.options.kinds import literal, misfits
@@ -187,13 +187,14 @@ def _from_table(
     known = {*names.values(), *filters, *(stored.get(field) for field in NAMES_OF_COLUMNS)}
     more = [name for name in _listed(loaded.get("inter")) if name not in known]
     folder = convert(log, user, item, time, reading, texts.append, is_ours(model), more, filters)
-    record = read_record(folder) or {}
+    record: dict[str, Any] = read_record(folder) or {}
     for text in texts:
         say(text)
     for doubt in record.get("doubts", []):
         getLogger(FOR_THE_USER).warning(f"{record.get('log')}: {doubt}")
     loaded["inter"] = record["made_from"]["columns"]
-    of_log = {**names, "data_path": str(folder.parent), "load_col": loaded, "conversion": record.get("digest")}
+    digest = record[SORTED if is_ours(model) and SORTED in record else "digest"]
+    of_log = {**names, "data_path": str(folder.parent), "load_col": loaded, "conversion": digest}
     if is_ours(model):  # for others the order of the file does it
         of_log["exact_time"] = True
     return folder.name, of_log

@@ -146,8 +146,8 @@ def test_any_log_is_sorted_as_in_memory(
     assert_same_data(memory, disk)
     records = [{**(read_record(folder) or {})} for folder in (memory, disk)]
     for record in records:
-        for name in ("made_from", "made_at", "digest"):
-            del record[name]
+        for name in ("made_from", "made_at", "digest", "sorted"):
+            record.pop(name, None)
     assert records[0] == records[1]
 
 
@@ -237,7 +237,9 @@ def test_other_models_and_comparisons_have_an_atomic_file_and_read_no_sorted_one
         compare(Comparison(("BERT4Rec", "SASRecPlus"), folder.name, options=options), tmp_path / "compared")
     assert run(model="Pop", dataset=log, options=SMALL).test_result
     assert (folder / "log-log.inter").is_file()
-    assert not (folder / "sorted").exists()
+    record = read_record(folder)
+    assert is_mapped(folder_read(str(folder), record["sorted"]))
+    assert folder_read(str(folder), record["digest"]) == str(folder)
     with_price = pd.read_parquet(tmp_path / "data" / "log").assign(price=1.5)
     with_price.to_csv(tmp_path / "data" / "prices.csv", index=False)
     assert (convert(str(tmp_path / "data" / "prices.csv"), *NAMES, more=("price",)) / "prices.inter").is_file()
@@ -254,7 +256,7 @@ def test_logs_above_the_limit_are_sorted_on_the_disk(tmp_path: Path, monkeypatch
     assert is_mapped(folder_read(str(folder), None))
     frame.to_csv(tmp_path / "text.csv", index=False)
     text = convert(str(tmp_path / "text.csv"), *NAMES)
-    assert read_record(text)["digest"] == read_record(folder)["digest"]
+    assert read_record(text)["sorted"] == read_record(folder)["sorted"]
 
 
 def test_a_large_log_is_sorted_once_and_its_earlier_conversion_is_refused(
@@ -267,7 +269,7 @@ def test_a_large_log_is_sorted_once_and_its_earlier_conversion_is_refused(
     monkeypatch.setattr(conversions, "LARGE", 0)
     (tmp_path / "log" / "part-0.parquet").touch()
     folder = convert(log, *NAMES, say=said.append)
-    first = read_record(folder)["digest"]
+    first = read_record(folder)["sorted"]
     assert not (folder / "log-log.inter").exists()
     with pytest.raises(UserError, match="log-log"):
         folder_read(str(folder), small["digest"])
@@ -276,9 +278,9 @@ def test_a_large_log_is_sorted_once_and_its_earlier_conversion_is_refused(
     assert f"{len(frame)} rows" in said[0]
     for file in (tmp_path / "log").iterdir():
         file.touch()
-    assert read_record(convert(log, *NAMES))["digest"] == first
+    assert read_record(convert(log, *NAMES))["sorted"] == first
     frame[:50].to_parquet(tmp_path / "log" / "part-9.parquet")
-    assert read_record(convert(log, *NAMES))["digest"] != first
+    assert read_record(convert(log, *NAMES))["sorted"] != first
     with pytest.raises(UserError, match="log-log"):
         folder_read(str(folder), first)
     monkeypatch.setattr(conversions, "LARGE", 10**9)

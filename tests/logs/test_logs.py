@@ -510,3 +510,107 @@ def test_a_log_that_took_the_place_of_another_with_its_size_and_time_is_read(tmp
     other.replace(log)
     assert log.stat().st_mtime == state.st_mtime
     assert read(log) == [("a", "z", 1), ("b", "y", 2)]
+
+
+@pytest.mark.parametrize("name", ["log[1].csv", "a*.csv", "what?.csv"])
+def test_signs_of_patterns_in_a_name_are_signs(name: str, tmp_path: Path) -> None:
+    for other in ("log1.csv", "ab.csv", "whats.csv"):
+        text("other,x,1", name=other)(tmp_path)
+    assert read(text("a,x,1", "b,y,2", name=name)(tmp_path)) == ONE
+
+
+def test_folders_above_a_log_are_no_columns(tmp_path: Path) -> None:
+    for place, rows in (("when=2020/log", "log"), ("when=2020/parts/who=b%20c", "part")):
+        folder = tmp_path / place
+        folder.mkdir(parents=True)
+        columns = {"who": ["a"], "what": ["x"], "when": [1]}
+        parquet.write_table(pa.table(columns if rows == "log" else {"what": ["x"], "when": [1]}), folder / "0.parquet")
+    assert read(tmp_path / "when=2020" / "log") == [("a", "x", 1)]
+    assert read(tmp_path / "when=2020" / "parts") == [("b c", "x", 1)]
+
+
+def test_names_that_differ_only_in_case_and_types_that_lose_digits_are_refused(tmp_path: Path) -> None:
+    log = tmp_path / "log.parquet"
+    parquet.write_table(pa.table({"who": ["a"], "What": ["title"], "what": ["x"], "when": [1]}), log)
+    with pytest.raises(UserError, match="'what' only in case"):
+        read(log)
+    for other in (pa.float32(), pa.uint64()):
+        folder = tmp_path / str(other)
+        folder.mkdir()
+        for number, kind in enumerate((pa.int64(), other)):
+            rows = {"who": ["a"], "what": ["x"], "when": pa.array([1_700_000_001]).cast(kind, safe=False)}
+            parquet.write_table(pa.table(rows), folder / f"{number}.parquet")
+        with pytest.raises(UserError, match=r"1\.parquet: 'when'"):
+            read(folder)
+
+
+def test_an_element_without_a_key_keeps_its_place_and_lists_in_lists_are_refused(tmp_path: Path) -> None:
+    events = [{"what": "x", "when": 1}, {"when": 2}, {"what": "z", "when": 3}]
+    log = jsonl({"who": "a", "e": events}, name="log.jsonl")(tmp_path)
+    assert read_columns(log, "who", "e.what", "e.when") == [("a", "x", 1), ("a", "z", 3)]
+    log = jsonl({"who": "a", "what": ["x", ["y"]], "when": [1, 2]}, name="other.jsonl")(tmp_path)
+    with pytest.raises(UserError, match="line 1: column 'what'"):
+        read(log)
+
+
+def test_blank_lines_between_objects_are_no_rows(tmp_path: Path) -> None:
+    (tmp_path / "log.jsonl").write_text(
+        '{"who": "a", "what": "x", "when": 1}\n\n  \t\n{"who": "b", "what": "y", "when": 2}\n\n'
+    )
+    assert read(tmp_path / "log.jsonl") == ONE
+
+
+def test_values_and_lines_may_be_long(tmp_path: Path) -> None:
+    long = "long " * 40_000
+    assert read(text(f'a,x,1,"{long}\n{long}"', "b,y,2,", ",y,2,", header="who,what,when,note")(tmp_path)) == ONE
+
+
+def test_objects_in_objects_of_lists_are_named_with_dots(tmp_path: Path) -> None:
+    log = tmp_path / "log.parquet"
+    rows = [{"who": "a", "e": [{"item": {"id": "x"}, "when": 1}, {"item": {"id": "y"}, "when": 2}]}]
+    parquet.write_table(pa.Table.from_pylist(rows), log)
+    assert read_columns(log, "who", "e.item.id", "e.when") == [("a", "x", 1), ("a", "y", 2)]
+
+
+@pytest.mark.parametrize(
+    ("reading", "named"),
+    [
+        (Reading(escape="\\", quote="none"), "--escape .*--quote=none"),
+        (Reading(quote=","), "--quote=,"),
+        (Reading(timezone="localtime"), "localtime"),
+    ],
+)
+def test_signs_and_zones_that_cannot_be_are_refused(reading: Reading, named: str, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=named):
+        read(text("a,x,2024-01-31")(tmp_path), reading)
+
+
+def test_a_mark_before_utf_8_is_no_part_of_a_name(tmp_path: Path) -> None:
+    assert read(raw("\ufeffwho,what,when\na,x,1\nb,y,2\n".encode())(tmp_path), Reading(encoding="utf-8")) == ONE
+
+
+@pytest.mark.parametrize("lines", [('a,x,1, "Heroes', "b,y,2,t", 'c,z,3,Low"'), ('a,x,1,"Heroes', 'b,y,2,Low",')])
+def test_a_quote_after_a_blank_or_before_a_last_separator_swallows_no_rows(lines: Any, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="line 2: a value begins with a quote"):
+        read(text(*lines, "d,w,4,t", header="who,what,when,title")(tmp_path))
+
+
+def test_a_name_of_two_lines_in_the_header_costs_no_row(tmp_path: Path) -> None:
+    log = raw(b'\n\nwho,what,when,"Price\n(EUR)"\na,x,1,5\nb,y,2,5\n')(tmp_path)
+    assert read(log) == ONE
+
+
+def test_a_key_that_holds_objects_and_lists_is_refused_and_a_key_with_a_dot_comes_first(tmp_path: Path) -> None:
+    objects = {"who": "b", "e": {"what": "y", "when": 2}}, {"who": "a", "e": [{"what": "x", "when": 1}]}
+    for order in (objects, objects[::-1]):
+        with pytest.raises(UserError, match=r"log\.jsonl .*objects in some lines, and lists in others"):
+            read_columns(jsonl(*order)(tmp_path), "who", "e.what", "e.when")
+    dotted = {"who": "a", "what": "x", "when": 9, "e": {"t": 7}, "e.t": 1}
+    assert read_columns(jsonl(dotted)(tmp_path), "who", "what", "e.t") == [("a", "x", 1)]
+
+
+def test_moments_that_are_ids_are_the_same_on_every_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    moments = pa.array([NOON, NOON + 1], pa.timestamp("s", "UTC"))
+    log = table(["a", "b"], moments, [1, 2])(tmp_path)
+    monkeypatch.setenv("TZ", "America/New_York")
+    assert [item for _, item, _ in read(log)] == ["2024-01-31 12:00:00.000000Z", "2024-01-31 12:00:01.000000Z"]
