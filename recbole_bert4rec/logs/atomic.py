@@ -8,7 +8,6 @@ import os
 import re
 import shutil
 import tempfile
-import zlib
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,7 +19,7 @@ import pyarrow as pa
 from pyarrow import csv as arrow_csv
 
 from recbole_bert4rec.logs.conversion import folder_read, has_quotes
-from recbole_bert4rec.logs.formats import data_set_name, is_table, open_text
+from recbole_bert4rec.logs.formats import DAMAGED, STAND_IN, data_set_name, is_table, open_text
 from recbole_bert4rec.logs.mapped import is_mapped
 from recbole_bert4rec.system.constants import OUR_MODELS
 from recbole_bert4rec.system.environment import folder_of_recbole, shipped
@@ -35,7 +34,6 @@ _BLOCK = 1 << 26  # bytes read at once; each block has its own dictionary until 
 _MISSING = ["", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A"]
 _MISSING += ["NA", "NULL", "NaN", "None", "n/a", "nan", "null"]
 """Texts that pandas reads as a missing value (documented under ``read_csv(na_values)``)."""
-_STAND_IN = "\x1f"  # in the place of a separator of several signs, which is a regular expression
 _NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*(e[+-]?\d+)?|\.\d+(e[+-]?\d+)?|inf|infinity)\s*", re.IGNORECASE)
 
 
@@ -217,7 +215,7 @@ def check_rows(config: Config, path: str, field: str | None = None, numbers: boo
     """
     needed = {option: f"{field}:token" for option in ("USER_ID_FIELD", "ITEM_ID_FIELD") if config[option] == field}
     separator, columns = config["field_separator"], _check_header(config, path, needed)
-    sign = separator if len(separator) == 1 else _STAND_IN
+    sign = separator if len(separator) == 1 else STAND_IN  # RecBole's are regular expressions
     quoting: Any = csv.QUOTE_MINIMAL if has_quotes(Path(path)) else csv.QUOTE_NONE
     first_lines: dict[str, int] = {}
     with _opened(config, path) as file:
@@ -258,7 +256,7 @@ def _explained(path: Path) -> Iterator[None]:
         raise UserError(
             f"{path} cannot be decoded ({error}); name its encoding with --encoding=..., such as latin-1"
         ) from error
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+    except DAMAGED as error:
         raise UserError(f"{path} is damaged ({error}); download or compress it again") from error
     except (OSError, csv.Error) as error:
         raise UserError(f"{path} cannot be read: {why(error)}") from error

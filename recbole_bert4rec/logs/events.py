@@ -58,8 +58,7 @@ class Events:
     ) -> None:
         self._connection, self._source, self._columns = connection, source, columns
         reading = self._reading = source.reading
-        source.read(connection, columns, scratch)
-        (self.rows,) = self._first("SELECT count(*) FROM log")
+        self.rows = source.read(connection, columns, scratch)
         self._ids = [self._coded(f"c{n}", columns[n]) for n in (0, 1)]
         self._left_out = self._without_ids()
         further = range(3, len(columns))
@@ -155,7 +154,7 @@ class Events:
 
     def write_atomic(self, path: Path) -> dict[str, Any]:
         """Write the atomic file, in the log's encoding, as RecBole reads it; return what is known of the log."""
-        counts = self._counted("user", "item", [len(ids.tokens) for ids in self._ids], lambda *_: None)
+        counts = self._counted(False, [len(ids.tokens) for ids in self._ids], lambda *_: None)
         texts = [ids.tokens for ids in self._ids]
         texts += [values for values in self._more if pa.types.is_string(values.type)]
         quoted = any(pc.any(pc.match_substring(values, '"')).as_py() for values in texts)
@@ -214,14 +213,18 @@ class Events:
                 of_items.astype("<i4").tofile(items)
                 of_times.astype("<f8").tofile(times)
 
-            counts = self._counted("users.number", "items.number", sizes, write)
+            counts = self._counted(True, sizes, write)
         np.concatenate([[0], np.cumsum(counts.of_user)]).tofile(folder / OFFSETS)
         counts.of_item.tofile(folder / COUNTS)
         return self._record(counts)
 
-    def _counted(self, user: str, item: str, sizes: list[int], take: Callable[..., None]) -> _Counts:
-        """Count the interactions, user after user, and give users, items and times of some whole users at a time."""
-        tables = " JOIN users ON user = users.code JOIN items ON item = items.code" if "." in user else ""
+    def _counted(self, numbered: bool, sizes: list[int], take: Callable[..., None]) -> _Counts:
+        """Count the interactions, user after user, and give users, items and times of some whole users at a time.
+
+        Users and items are codes, or ``numbered`` as :meth:`write_sorted` does.
+        """
+        user, item = ("users.number", "items.number") if numbered else ("user", "item")
+        tables = " JOIN users ON user = users.code JOIN items ON item = items.code" if numbered else ""
         query = (
             f"SELECT {user}::INTEGER AS u, {item}::INTEGER AS i, time AS t, events.rowid AS place FROM events{tables} "
             "ORDER BY u, place"

@@ -18,6 +18,8 @@ _TEXTS, _JSON = (".csv", ".tsv", ".txt", ".dat", ".data"), (".jsonl", ".ndjson",
 _PARQUET, _ATOMIC = ".parquet", (".inter", ".item")
 DAMAGED = (EOFError, gzip.BadGzipFile, zlib.error)
 """Errors of a packed file that is not whole."""
+STAND_IN = "\x1f"
+"""ASCII's sign between units, in the place of a separator of several signs, which Python's csv does not know."""
 _SEPARATORS = ("::", ",", ";", "\t", "|", " ")
 
 

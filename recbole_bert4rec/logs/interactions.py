@@ -42,6 +42,7 @@ class InteractionFile:
         needs_times: bool = False,
     ) -> None:
         self.path, self._fields, self._reading = Path(path), fields, reading or Reading()
+        self._first = list[str]()
         self._log = Log(path, self._reading, flag)
         needed = list(fields if needs_times else fields[:2])
         self._columns = self._log.present(needed, [] if needs_times or self._reading.in_order else [fields[2]])
@@ -98,14 +99,15 @@ class InteractionFile:
         Ids are texts, times as they are written.
         """
         with TemporaryDirectory(dir=scratch) as folder, connected(Path(folder)) as connection:
-            self._log.read(connection, self._columns, Path(folder))
+            rows = self._log.read(connection, self._columns, Path(folder))
             users, items = (code_ids(connection, f"c{n}", self._columns[n], self._log).tokens for n in (0, 1))
+            self._first = [str(users[0]), str(items[0])] if len(users) and len(items) else []
             of_users = pd.util.hash_array(users.to_numpy(zero_copy_only=False), categorize=True) % np.uint64(count)
             coded = [pa.array(column.astype(np.int32)) for column in (np.arange(len(users)), of_users)]
             keep(connection, "parts", pa.table(coded, names=["code", "part"]))
             time = ", c2" if len(self._columns) > 2 else ""
             joined = "FROM log JOIN of_c0 ON c0 = of_c0.written JOIN of_c1 ON c1 = of_c1.written"
-            ((rows, kept),) = ask(connection, f"SELECT (SELECT count(*) FROM log), (SELECT count(*) {joined})")
+            ((kept,),) = ask(connection, f"SELECT count(*) {joined}")
             if rows > kept:
                 self._log.doubts.append(f"{rows - kept:,} rows are left out, whose user or item is empty")
             for doubt in self._log.doubts:
@@ -124,10 +126,11 @@ class InteractionFile:
                     yield int(numbers[start]), table.slice(start, end - start)
 
     def example(self, column: int = 1) -> str:
-        """Return an item, or for column 0 a user."""
-        with TemporaryDirectory() as folder:
-            _, table = next(self.parts(1, Path(folder)))
-        return str(table[self._columns[column]][0])
+        """Return the first item, or for column 0 the first user."""
+        if not self._first:  # it was divided before
+            with TemporaryDirectory() as folder:
+                next(self.parts(1, Path(folder)))
+        return self._first[column]
 
 
 def read_part(*files: Path) -> pd.DataFrame:

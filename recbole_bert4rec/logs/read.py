@@ -22,6 +22,7 @@ from pyarrow import parquet
 from recbole_bert4rec.logs.conversion import has_quotes
 from recbole_bert4rec.logs.formats import (
     DAMAGED,
+    STAND_IN,
     Reading,
     find_encoding,
     find_files,
@@ -45,8 +46,8 @@ _LONGEST = 1 << 22
 """Bytes of a line; DuckDB takes 16 times as many for what it reads."""
 _COUNTED = 1 << 20
 """Bytes whose lines are counted at once."""
-_STAND_IN = "\x1f"
-"""ASCII's sign between units, in the place of a separator of several signs."""
+_PART = "path of the part"
+"""Column of DuckDB's, by a name that no column of a log has."""
 _SEEN = 100
 """Objects whose keys are the columns of JSON lines."""
 _TYPED = re.compile(r"(.*):(token|token_seq|float|float_seq)")
@@ -184,11 +185,11 @@ class Log:
 
     # ---- rows
 
-    def read(self, connection: Connection, columns: list[str], scratch: Path) -> None:
-        """Make the table ``log`` with the columns ``c0``, ``c1``, ..., a row an interaction, in the log's order.
+    def read(self, connection: Connection, columns: list[str], scratch: Path) -> int:
+        """Make the table ``log`` with the columns ``c0``, ``c1``, ..., a row an interaction; return how many there are.
 
-        A row with lists, such as a session's items, is as many interactions as its lists have values. With ``in_order``
-        the third column, ``c2``, is left out.
+        They have the log's order. A row with lists, such as a session's items, is as many interactions as its lists
+        have values. With ``in_order`` the third column, ``c2``, is left out.
         """
         numbers = [number for number in range(len(columns)) if number != 2 or not self.reading.in_order]
         names = [columns[number] for number in numbers]
@@ -201,8 +202,10 @@ class Log:
         self._all(f"CREATE TABLE log AS SELECT {', '.join(named)}{source} FROM stored")
         self._all("DROP TABLE stored")
         self._has_lists = bool(lists)
-        if not self._one("SELECT count(*) FROM log"):
+        count: int = self._one("SELECT count(*) FROM log")
+        if not count:
             raise UserError(f"{self.path} has a header but no rows")
+        return count
 
     def store(self, connection: Connection, columns: list[str], scratch: Path) -> None:
         """Make the table ``stored`` with the columns ``s0``, ``s1``, ..., a row as the log has it: lists stay lists."""
@@ -245,10 +248,11 @@ class Log:
         if self.form == "parquet":
             return []
         if self._has_lists:
-            rows = [self._one("SELECT source FROM log WHERE rowid = ?", row) for row in rows]
+            places = ",".join(map(str, rows))
+            rows = [row for (row,) in self._all(f"SELECT source FROM log WHERE rowid IN ({places}) ORDER BY rowid")]
         wanted, lines = set(rows), dict[int, int]()
-        places: Iterator[tuple[Any, ...]] = self._objects() if self.form == "json" else self._records()
-        for number, (line, *_) in enumerate(itertools.islice(places, max(wanted) + 1)):
+        records: Iterator[tuple[Any, ...]] = self._objects() if self.form == "json" else self._records()
+        for number, (line, *_) in enumerate(itertools.islice(records, max(wanted) + 1)):
             if number in wanted:
                 lines[number] = line
         return [lines[row] for row in rows]
@@ -335,7 +339,7 @@ class Log:
 
     def _of_text(self, wanted: list[str], scratch: Path) -> None:
         """Make the table ``stored`` of a text."""
-        there = self.names(wanted)
+        there = self._columns
         if self._quote == self._separator:
             raise UserError(f"--quote={self._quote} separates the columns of {self.path}; it cannot be both")
         plain, lines = self._unpacked(scratch)
@@ -391,7 +395,7 @@ class Log:
     def _csv(self, lines: Iterable[str], separator: str, strict: bool = False) -> Any:
         """Return Python's reader of lines."""
         if len(separator) > 1:
-            lines, separator = map(partial(_replaced, separator=separator), lines), _STAND_IN
+            lines, separator = map(partial(_replaced, separator=separator), lines), STAND_IN
         csv.field_size_limit(_LONGEST)
         style: dict[str, Any] = {"quotechar": self._quote} if self._quote else {"quoting": csv.QUOTE_NONE}
         style["skipinitialspace"] = separator != " "  # as DuckDB finds a quote
@@ -561,8 +565,8 @@ class Log:
         schema = self._schema(wanted)
         values = ", ".join(f"{self._column(name, schema)} AS s{place}" for place, name in enumerate(wanted))
         self._all(
-            f"CREATE TABLE stored AS SELECT {values} FROM read_parquet(?, union_by_name = true, filename = true, "
-            "hive_partitioning = false)",
+            f"CREATE TABLE stored AS SELECT {values} FROM read_parquet(?, union_by_name = true, "
+            f"filename = {in_quotes(_PART) if self._keys else False}, hive_partitioning = false)",
             list(map(_no_pattern, self.files)),
         )
 
@@ -575,7 +579,7 @@ class Log:
             raise UserError(f"{self.path}: the names of two columns differ from {root!r} only in case; rename one")
         field = schema.field(root)
         if root in self._keys:
-            below = f"substr(filename, {len(str(self.path)) + 1})"
+            below = f'substr("{_PART}", {len(str(self.path)) + 1})'
             value = f"url_decode(regexp_extract({below}, {in_quotes(f'/{re.escape(root)}=([^/]*)/')}, 1))"
             return f"nullif({value}, '__HIVE_DEFAULT_PARTITION__')"
         if pa.types.is_duration(field.type):
@@ -585,7 +589,7 @@ class Log:
 
 
 def _replaced(text: str, separator: str) -> str:
-    return text.replace(separator, _STAND_IN)
+    return text.replace(separator, STAND_IN)
 
 
 def _recorded(lines: Iterable[str], kept: list[str]) -> Iterator[str]:

@@ -156,7 +156,7 @@ class MappedDataset(BERT4RecDataset):
             users = torch.arange(len(counts))
         return +Counter(dict(zip(users.tolist(), counts.tolist(), strict=True)))
 
-    def inter_matrix(self, form: str = "coo", value_field: str | None = None) -> NoReturn:
+    def inter_matrix(self, form: str = "coo") -> NoReturn:
         """Refuse a matrix of all interactions."""
         _refuse("there is no matrix of all its interactions")
 

@@ -61,6 +61,7 @@ class _Unobserved(Trainer):
         self.rate, self.step_count = LearningRate(config), 0
         self.best_epoch = -1
         self._any_data = True
+        self._checked: object = None
         if config["sparse_update"] and not config["single_spec"]:
             raise UserError(
                 "`sparse_update` works in one process only: RecBole shares dense gradients; leave --nproc out"
@@ -254,11 +255,12 @@ class _Unobserved(Trainer):
     def _check_items(self, dataset: BERT4RecDataset) -> None:
         """Refuse data that number their items in another way than those that the model was made with."""
         tokens = dataset.field2id_token[dataset.iid_field]
-        if digest_of_items(tokens) != self.model.item_digest.cpu():
+        if tokens is not self._checked and digest_of_items(tokens) != self.model.item_digest.cpu():
             raise checkpoints.OtherDataError(
                 f"{dataset.dataset_name!r} has other items than the data that the model was made with, or numbers them "
                 "in another way; make the model with the data that it is to rank"
             )
+        self._checked = tokens  # a digest of a million ids takes as long as many an evaluation
 
 
 class BERT4RecTrainer(Observed, _Unobserved):

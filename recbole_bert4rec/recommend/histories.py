@@ -14,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from recbole_bert4rec.core.segments import index_within_segment, pair_keys, split_keys
-from recbole_bert4rec.logs.read import keep
+from recbole_bert4rec.logs.read import fetch, keep
 from recbole_bert4rec.logs.times import TimeColumn
 from recbole_bert4rec.recommend.ids import ByUser, Ids, Items, as_frame, by_index, by_user, left_out, places_of
 from recbole_bert4rec.system.constants import PADDING
@@ -193,8 +193,8 @@ def _seconds(values: pd.Series, name: str, dates: Dates) -> NDArray[np.float64]:
     with duckdb.connect() as connection:
         keep(connection, "kept", given)
         times = TimeColumn(connection, "kept", name, lambda row: "the histories", *dates).read()
-        (seconds,) = connection.sql(f"SELECT ({times.sql})::DOUBLE AS t FROM kept ORDER BY row").fetchnumpy().values()
-    return np.asarray(seconds)
+        seconds = fetch(connection, f"SELECT ({times.sql})::DOUBLE AS seconds FROM kept ORDER BY row")["seconds"]
+    return seconds.to_numpy()
 
 
 def _sorted(

@@ -529,6 +529,16 @@ def test_folders_above_a_log_are_no_columns(tmp_path: Path) -> None:
     assert read(tmp_path / "when=2020" / "parts") == [("b c", "x", 1)]
 
 
+def test_a_log_may_have_a_column_that_is_called_like_one_of_duckdbs(tmp_path: Path) -> None:
+    folder = tmp_path / "parts" / "who=a"
+    folder.mkdir(parents=True)
+    columns = {"filename": ["x"], "when": [1]}
+    parquet.write_table(pa.table(columns), folder / "0.parquet")
+    assert read_columns(tmp_path / "parts", "who", "filename", "when") == [("a", "x", 1)]
+    parquet.write_table(pa.table({**columns, "who": ["a"], "what": ["y"]}), tmp_path / "log.parquet")
+    assert read(tmp_path / "log.parquet") == [("a", "y", 1)]
+
+
 def test_names_that_differ_only_in_case_and_types_that_lose_digits_are_refused(tmp_path: Path) -> None:
     log = tmp_path / "log.parquet"
     parquet.write_table(pa.table({"who": ["a"], "What": ["title"], "what": ["x"], "when": [1]}), log)
