@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from recbole_bert4rec.recommend.exported import ExportedModel as ExportedModel
     from recbole_bert4rec.recommend.opened import load as load
     from recbole_bert4rec.recommend.recommender import Recommender as Recommender
-    from recbole_bert4rec.training.request import RunRequest as RunRequest
-    from recbole_bert4rec.training.request import RunResult as RunResult
+    from recbole_bert4rec.training.run import RunResult as RunResult
     from recbole_bert4rec.training.run import run as run
     from recbole_bert4rec.tuning.tune import SearchRequest as SearchRequest
     from recbole_bert4rec.tuning.tune import tune as tune
@@ -40,8 +39,7 @@ _NAMES = {
     "recommend.exported": ("ExportedModel",),
     "recommend.opened": ("load",),
     "recommend.recommender": ("Recommender",),
-    "training.request": ("RunRequest", "RunResult"),
-    "training.run": ("run",),
+    "training.run": ("RunResult", "run"),
     "tuning.tune": ("SearchRequest", "tune"),
 }
 _PLACES = {name: f"recbole_bert4rec.{module}" for module, names in _NAMES.items() for name in names}
@@ -54,7 +52,7 @@ def _register() -> Exception | None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # RecBole's dependencies deplore their own age while they are imported
-            importlib.import_module("recbole_bert4rec.training.recording")
+            importlib.import_module("recbole_bert4rec.training.record")
             hooks = importlib.import_module("recbole_bert4rec.plugin.hooks")
     except (ModuleNotFoundError, AttributeError) as error:  # the second comes of libraries that are too new
         if getattr(error, "name", None) != "recbole":

@@ -22,7 +22,7 @@ from recbole_bert4rec.system.files import atomic_write
 
 _FORMATS = "recbole_bert4rec checkpoint "
 FORMAT = f"{_FORMATS}5"
-_LAST = ".last.pth"
+LAST = ".last.pth"
 
 _PLACES = {"checkpoint_dir", "dataset_save_path", "dataloaders_save_path", "save_dataset", "save_dataloaders"}
 _PLACES |= {"trust_pickles"}
@@ -39,13 +39,13 @@ class OtherDataError(UserError):
 
 def last_of(path: str | os.PathLike[str]) -> str:
     """Return the name of the checkpoint to go on from, by the name of that or of the best one."""
-    return f"{os.fspath(best_of(path)).removesuffix('.pth')}{_LAST}"
+    return f"{os.fspath(best_of(path)).removesuffix('.pth')}{LAST}"
 
 
 def best_of(path: str | os.PathLike[str]) -> str:
     """Return the name of the checkpoint of the best epoch, by the name of that or of the last one."""
     name = os.fspath(path)
-    return f"{name.removesuffix(_LAST)}.pth" if name.endswith(_LAST) else name
+    return f"{name.removesuffix(LAST)}.pth" if name.endswith(LAST) else name
 
 
 def write(path: str | os.PathLike[str], state: dict[str, Any]) -> None:

@@ -44,12 +44,12 @@ def add_screen(parser: argparse.ArgumentParser, one_run: bool = False) -> None:
 def add_protocols(parser: argparse._ActionsContainer) -> None:
     """Add the flag that names further protocols."""
     text = "YAML files, or names of properties/recipe: protocols that the selected model is tested under, too"
-    parser.add_argument("--also_test", help=text)
+    parser.add_argument("--protocols", help=text)
 
 
 def protocols(options: argparse.Namespace) -> tuple[str, ...]:
     """Return the paths of the further protocols."""
-    return _paths_of(options.also_test)
+    return _paths_of(options.protocols)
 
 
 def _paths_of(names: str | None) -> tuple[str, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+from typing import Any
 
 from recbole_bert4rec.cli import compare
 from recbole_bert4rec.cli.engine import add_engine, check_engine
@@ -50,40 +51,36 @@ def execute(options: argparse.Namespace, flags: dict[str, str]) -> None:
     k_of_model = options.k is not None and options.recommend is None  # some models of RecBole have an option `k`
     if k_of_model and (options.model is None or is_ours(known_as(options.model))):
         raise UserError("--k says how many items --recommend=FILE writes; give that too")
-    budget = None if options.budget is None else seconds_of(options.budget)
-    files, also_test = config_files(options), protocols(options)
-    _starter(options, torchrun=False)  # flags are checked before libraries are imported
+    starter = _starter(options, torchrun=False)  # flags are checked before libraries are imported
     if isinstance(options.resume, str) and not os.path.isfile(options.resume):
         raise UserError(f"checkpoint {options.resume} does not exist")
-    from recbole_bert4rec.training.processes import TrainingProcess, run_processes, run_rank
-    from recbole_bert4rec.training.request import RunRequest
+    arguments: dict[str, Any] = {
+        "model": options.model,
+        "dataset": options.dataset,
+        "options": {"k": options.k, **flags} if k_of_model else flags,
+        "config_files": config_files(options),
+        "flags": {},
+        "recommend": options.recommend,
+        "k": 10 if options.k is None else options.k,
+        "resume": options.resume,
+        "budget": None if options.budget is None else seconds_of(options.budget),
+        "protocols": protocols(options),
+        "screen": options.screen,
+    }
+    from recbole_bert4rec.training.processes import is_one_of_several, run_processes, run_rank
     from recbole_bert4rec.training.run import run
 
-    request = RunRequest(
-        model=options.model,
-        dataset=options.dataset,
-        config_files=files,
-        options={"k": options.k, **flags} if k_of_model else flags,
-        flags={},
-        recommend=options.recommend,
-        k=10 if options.k is None else options.k,
-        resume=options.resume,
-        budget=budget,
-        also_test=also_test,
-        screen=options.screen,
-    )
-    process = TrainingProcess.of_environment()
-    starter = _starter(options, process is not None)
-    if starter is None:
-        run(request)
-    elif starter == "--engine=ray":
-        from recbole_bert4rec.ray.train import run_on_ray
-
-        run_on_ray(request, options.num_workers or 1, options.ray_address)
-    elif process is not None:
-        run_rank(request, process)
+    if is_one_of_several():
+        _starter(options, torchrun=True)
+        run_rank(arguments)
+    elif starter is None:
+        run(**arguments)
+    elif starter == "--nproc":
+        run_processes(arguments, options.nproc, options.ip, options.port)
     else:
-        run_processes(request, options.nproc, options.ip, options.port)
+        from recbole_bert4rec.training.on_ray import run_on_ray
+
+        run_on_ray(arguments, options.num_workers or 1, options.ray_address)
 
 
 def _starter(options: argparse.Namespace, torchrun: bool) -> str | None:
@@ -96,7 +93,7 @@ def _starter(options: argparse.Namespace, torchrun: bool) -> str | None:
         raise UserError(f"{' and '.join(starters)} start processes that train together; leave all but one out")
     if not starters:
         return None
-    for name in ("budget", "also_test"):
+    for name in ("budget", "protocols"):
         if getattr(options, name) is not None:
             raise UserError(f"--{name} works in one process only; leave {starters[0]} out")
     return starters[0]

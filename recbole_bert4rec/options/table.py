@@ -325,8 +325,9 @@ _RUN: dict[str, Option] = {
         "Name of the data set, or the path of a log of one's own."
     ),
     "data_path": recboles(anything("a text"), "unsearched inert")("Folder of the data sets."),
-    "refit": opt(None, or_null(one_of("train+valid")), "ours single unsearched")(
-        "After the test, train anew on train+valid for the selected epochs and test that beside; null: do not."
+    "refit": opt(None, or_null(one_of("train+valid", "all")), "ours single unsearched")(
+        "After the test, train anew for the selected epochs: on train+valid, which is tested, too, or on all, which is "
+        "what one deploys; null: do not."
     ),
     "warm_start": opt(None, anything("the path of a checkpoint, or null"), "ours fixed single unsearched")(
         "Begin with the weights of a checkpoint that was trained on an older log; items are matched by their ids. "

@@ -172,10 +172,11 @@ class Observed(Trainer):
 
     saved_model_file: str
     epoch: int  # that is trained, or was last, from 0; -1 before any is
+    best_epoch: int  # whose weights are kept, from 0; -1 before any are
     valid_result: Metrics  # of the last validation
 
     def __init__(self, config: Config, model: AbstractRecommender, callbacks: Iterable[Callback] = ()) -> None:
-        self.callbacks, self.epoch = Callbacks(callbacks), -1
+        self.callbacks, self.epoch, self.best_epoch = Callbacks(callbacks), -1, -1
         self.valid_result, self._validating = {}, False
         with replaced(recbole_trainer, "DistributedDataParallel", distributed):
             super().__init__(config, model)
@@ -214,6 +215,11 @@ class Observed(Trainer):
         self.callbacks.call("on_train_end", self, *best)
         self.tensorboard.close()  # RecBole leaves its files and its thread to the end of the process
         return self._end(best, train_data, valid_data) if saved and valid_data else best
+
+    def _save_checkpoint(self, epoch: int, verbose: bool = True, **arguments: Any) -> None:
+        """Note the epoch whose weights RecBole keeps; its -1 is a model that is not trained."""
+        self.best_epoch = epoch
+        super()._save_checkpoint(epoch, verbose, **arguments)
 
     def _begin(self, train_data: AbstractDataLoader, saved: bool) -> None:
         """Prepare a training before its first event."""

@@ -47,11 +47,11 @@ class _Unobserved(Trainer):
         rate: of each step.
         checkpoints: writes them, and goes on from them.
         ranker: ranks in evaluations.
-        best_epoch: the epoch whose weights are kept, from 0; -1 before any is.
     """
 
     callbacks: Callbacks
     epoch: int
+    best_epoch: int
     model: BERT4Rec
     saved_model_file: str
     valid_result: Metrics
@@ -59,7 +59,6 @@ class _Unobserved(Trainer):
 
     def __init__(self, config: Config, model: BERT4Rec) -> None:
         self.rate, self.step_count = LearningRate(config), 0
-        self.best_epoch = -1
         self._any_data = True
         self._checked: object = None
         if config["sparse_update"] and not config["single_spec"]:
@@ -218,7 +217,6 @@ class _Unobserved(Trainer):
 
     def _save_checkpoint(self, epoch: int, verbose: bool = True, **kwargs: Any) -> None:
         """Write the checkpoint of the best epoch: all that recommending and an exact resume need."""
-        self.best_epoch = epoch  # RecBole's -1 is a model that is not trained
         file = kwargs.pop("saved_model_file", self.saved_model_file)
         self.checkpoints.write(file, epoch, self._selection(self.valid_result))
         if verbose:

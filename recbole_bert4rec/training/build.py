@@ -10,25 +10,24 @@ import os
 import traceback
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import partial
 from logging import getLogger
 from typing import TypeVar
 from urllib.error import URLError
 
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
 from recbole.config import Config
 from recbole.data.dataloader import AbstractDataLoader
 from recbole.data.dataset import Dataset
 from recbole.data.transform import construct_transform
-from recbole.model.abstract_recommender import AbstractRecommender
-from recbole.trainer import Trainer
 from recbole.utils import get_flops, init_seed, set_color
 
 from recbole_bert4rec.plugin.build import create_dataset, data_preparation, make_model, make_trainer
-from recbole_bert4rec.plugin.callbacks import Callback
+from recbole_bert4rec.plugin.callbacks import Callback, Observed
 from recbole_bert4rec.plugin.config import warn_of_no_effect, without_effect
 from recbole_bert4rec.system.errors import UserError
-from recbole_bert4rec.training.interactions import Interactions
-from recbole_bert4rec.training.seen import SeenRule, needs_seen_rule
+from recbole_bert4rec.training.ranks import SeenRule, needs_seen_rule
 
 Result = TypeVar("Result")
 _MISTAKES = (ValueError, KeyError, TypeError, NotImplementedError, RuntimeError, SyntaxError, AssertionError, OSError)
@@ -41,7 +40,9 @@ class Data:
     Attributes:
         config: RecBole's configuration.
         dataset: the whole data set.
-        interactions: all of its interactions, as they were before RecBole cut them into rows.
+        table: all interactions, before RecBole cuts them into rows; None where no rule about seen items needs them.
+        interactions: how many there are.
+        period: their first and last time; empty without times.
         train: loader of the training part.
         valid: loader of the validation part.
         test: loader of the test part.
@@ -49,52 +50,38 @@ class Data:
 
     config: Config
     dataset: Dataset
-    interactions: Interactions
+    table: pd.DataFrame | None
+    interactions: int
+    period: NDArray[np.float64]
     train: AbstractDataLoader
     valid: AbstractDataLoader
     test: AbstractDataLoader
 
 
-@dataclass
-class Experiment:
-    """All that a run needs: its data, and a trainer with its model, which are not trained yet.
-
-    Attributes:
-        data: see :class:`Data`.
-        model: on its device.
-        trainer: RecBole's for the model, with callbacks.
-    """
-
-    data: Data
-    model: AbstractRecommender
-    trainer: Trainer
-
-
-def build(
-    config: Config, callbacks: Iterable[Callback] = (), dataset: Dataset | None = None, count_flops: bool = False
-) -> Experiment:
-    """Read the data and make model and trainer."""
-    data = load_data(config, dataset)
-    model = make_model(config, data.train)
-    if count_flops:
-        logger = getLogger()
-        flops = get_flops(model, data.dataset, config["device"], logger, construct_transform(config))
-        logger.info(set_color("FLOPs", "blue") + f": {flops}")
-    if needs_seen_rule(config):
-        callbacks = (SeenRule(config["exclude_seen"], data.interactions, data.valid, data.test), *callbacks)
-    trainer = make_trainer(config, model, callbacks)
-    return Experiment(data, model, trainer)
+def build(config: Config, callbacks: Iterable[Callback] = ()) -> tuple[Data, Observed]:
+    """Read the data; make a model, which is not trained yet, and the trainer that has it."""
+    data = load_data(config)
+    model, logger = make_model(config, data.train), getLogger()
+    flops = get_flops(model, data.dataset, config["device"], logger, construct_transform(config))
+    logger.info(set_color("FLOPs", "blue") + f": {flops}")
+    if data.table is not None:
+        callbacks = (SeenRule(config["exclude_seen"], data.table, data.valid, data.test), *callbacks)
+    return data, make_trainer(config, model, callbacks)
 
 
 def load_data(config: Config, dataset: Dataset | None = None) -> Data:
-    """Set the seed, read the data set and split it."""
+    """Set the seed, read the data set unless it is given, and split it."""
     init_seed(config["seed"], config["reproducibility"])
 
     def read() -> Data:
         whole = create_dataset(config) if dataset is None else dataset
-        interactions = Interactions(whole.inter_feat, whole)
+        table, size = whole.inter_feat, whole.inter_num
+        period = np.empty(0)
+        if whole.time_field in table:
+            period = np.array([table[whole.time_field].min(), table[whole.time_field].max()], dtype=np.float64)
         getLogger().info(whole)
-        return Data(config, whole, interactions, *data_preparation(config, whole))
+        kept = table if needs_seen_rule(config) else None
+        return Data(config, whole, kept, size, period, *data_preparation(config, whole))
 
     named_before = without_effect(config)
     data = _of_data(config, read)
@@ -104,7 +91,7 @@ def load_data(config: Config, dataset: Dataset | None = None) -> Data:
 
 def read_dataset(config: Config) -> Dataset:
     """Read the files of the data set, which is not yet split."""
-    return _of_data(config, partial(create_dataset, config))
+    return _of_data(config, lambda: create_dataset(config))
 
 
 def _of_data(config: Config, step: Callable[[], Result]) -> Result:

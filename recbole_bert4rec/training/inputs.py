@@ -1,4 +1,4 @@
-"""Makes the configuration of a request: its model, data set and options; refuses mistakes at once."""
+"""Makes the configuration of what a user names: model, data set or log, checkpoint, options; refuses mistakes at once."""
 
 from __future__ import annotations
 
@@ -6,60 +6,60 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from logging import getLogger
+from pathlib import Path
 from typing import Any
 
 import torch
 from recbole.config import Config
 
 from recbole_bert4rec import checkpoints
+from recbole_bert4rec.checkpoints import ForeignFileError, Opened
 from recbole_bert4rec.logs.atomic import check_data_set
 from recbole_bert4rec.logs.conversion import SORTED, read_record
 from recbole_bert4rec.logs.convert import convert
 from recbole_bert4rec.logs.formats import Reading, data_set_name, is_table, names_with_commas
+from recbole_bert4rec.options.checks import read_options
 from recbole_bert4rec.options.kinds import literal, misfits
 from recbole_bert4rec.options.table import OPTIONS, SHAPES_WEIGHTS
-from recbole_bert4rec.options.user_models import (
-    Model,
-    chosen,
-    class_name,
-    is_ours,
-    known_models,
-    named_in_file,
-)
-from recbole_bert4rec.plugin.config import Layers, PluginConfig
+from recbole_bert4rec.options.user_models import Model, chosen, class_name, is_ours, known_models, named_in_file
+from recbole_bert4rec.plugin.config import Layers, PluginConfig, flags_of_program
 from recbole_bert4rec.plugin.loading import ITEM_ORDER, ItemOrder
 from recbole_bert4rec.plugin.warm_start import check_shapes
-from recbole_bert4rec.recommend.answers import check_names_of_columns
 from recbole_bert4rec.system.constants import DEFAULT_NAMES, FOR_THE_USER, FORMATS, NAMES_OF_COLUMNS, OUR_MODELS
-from recbole_bert4rec.system.environment import shipped
+from recbole_bert4rec.system.environment import find_config, shipped
 from recbole_bert4rec.system.errors import UserError, nearest, short, short_list
-from recbole_bert4rec.system.files import TABLES, check_output, refuse_same
+from recbole_bert4rec.system.files import check_output
 from recbole_bert4rec.training.build import translate_errors
-from recbole_bert4rec.training.logs import say
-from recbole_bert4rec.training.refit import check_refit
-from recbole_bert4rec.training.request import RunRequest
+from recbole_bert4rec.training.screen import say
 
 _OF_LOGS = tuple(field.name for field in fields(Reading) if field.name != "encoding")
 """Options of how a log is read, besides RecBole's ``encoding``."""
 _LONGEST_NAME = 200
 """Bytes of the name of a log, from which names of files are made."""
+OptionFile = str | Mapping[str, Any]
+"""A file of options, or what is in one."""
 
 
-def configure(request: RunRequest) -> Config:
-    """Return RecBole's configuration of a request."""
-    request = request.opened()
-    model, dataset, layers = resolve_inputs(request)
-    _check_request(request, model)
+def user_layers(
+    options: Mapping[str, Any] | None, config_files: Sequence[OptionFile] | None, flags: Mapping[str, str] | None
+) -> Layers:
+    """Return the user's options in layers; files are read, and the program's flags if none are given."""
+    files = (file if isinstance(file, Mapping) else read_options(find_config(file)) for file in config_files or ())
+    if flags is None:
+        flags = translate_errors(flags_of_program, "the configuration")
+    return Layers(files=tuple(files), options=options or {}, flags=flags)
+
+
+def configure(model: Model | None, dataset: str | None, layers: Layers, resume: Opened | None = None) -> Config:
+    """Return RecBole's configuration of what a user names, or of the checkpoint that a run goes on from."""
+    model, dataset, layers = resolve(model, dataset, layers, resume)
     config = translate_errors(lambda: PluginConfig(model, dataset, layers), "the configuration")
-    check_refit(config)
-    if request.recommend is not None:
-        check_names_of_columns(config["USER_ID_FIELD"], config["ITEM_ID_FIELD"])
     if config["warm_start"] is not None:
         refuse_other_models("--warm_start", model)
-        if request.checkpoint is None and layers.stored:
+        if resume is None and layers.stored:
             check_shapes(config, layers.stored)
-    if request.checkpoint is not None:
-        config[ITEM_ORDER] = ItemOrder(request.checkpoint.path, tuple(request.checkpoint.state["item_tokens"]))
+    if resume is not None:
+        config[ITEM_ORDER] = ItemOrder(resume.path, tuple(resume.state["item_tokens"]))
     return config
 
 
@@ -72,48 +72,42 @@ def check_places(config: Config) -> None:
         check_data_set(config)
 
 
-def _check_request(request: RunRequest, model: Model) -> None:
-    """Refuse at once mistakes that would show after hours of training."""
-    if isinstance(model, str):
-        refuse_unknown_model(model)
-    flags = {"--recommend": request.recommend, "--resume": request.resume}
-    for flag, value in flags.items():
-        if value is not None:
-            refuse_other_models(flag, model)
-
-
-def _check_recommend(request: RunRequest) -> None:
-    """Refuse at once arguments with which the recommendations could not be made or written at the end."""
-    if request.recommend is None:
-        return
-    if request.k < 1:
-        raise UserError(f"--k must be at least 1, but is {request.k}")
-    check_output("--recommend", request.recommend, TABLES)
-    if request.dataset is not None and is_table(request.dataset):
-        refuse_same("--recommend", request.recommend, "--dataset", request.dataset)
-
-
 def refuse_other_models(flag: str, model: Model) -> None:
     """Refuse a flag that only this package's models have."""
     if not is_ours(model):
         raise UserError(f"{flag} works with {', '.join(OUR_MODELS)} only, but the model is {class_name(model)}")
 
 
-def resolve_inputs(request: RunRequest) -> tuple[Model, str, Layers]:
-    """Return the model, data set and options that a request names; a log is converted."""
-    _check_recommend(request)
-    layers, resume = request.layers(), request.checkpoint
-    user_options = layers.from_user if request.dataset is None else {**layers.from_user, "dataset": request.dataset}
+def refuse_unknown_model(model: Model) -> None:
+    """Refuse a model that RecBole does not have."""
+    known = known_models()
+    if isinstance(model, str) and model not in known:
+        near = nearest(model, known)
+        if "." in model:  # as Python writes a class of a module
+            near = ":".join(model.rsplit(".", 1))
+        hint = f"did you mean {near}?" if near else f"the models are {', '.join(sorted(known))}"
+        raise UserError(f"there is no model {model!r}; {hint}")
+
+
+def resolve(
+    model: Model | None, dataset: str | None, layers: Layers, resume: Opened | None = None
+) -> tuple[Model, str, Layers]:
+    """Return the model, the data set and all options that a user names; a log is converted."""
+    user_options = layers.from_user if dataset is None else {**layers.from_user, "dataset": dataset}
     warm = user_options.get("warm_start") if resume is None else None
     if warm is not None and "dataset" not in user_options:
         raise UserError("--warm_start needs --dataset, the log as it is now")
     stored = {} if resume is None else _stored_options(resume.state["config"], user_options)
     if warm is not None:
-        stored = _shaping_options(str(warm))
+        of_checkpoint = checkpoints.read(str(warm))["config"]
+        stored = {name: of_checkpoint[name] for name in ("model", *SHAPES_WEIGHTS) if name in of_checkpoint}
     options = {**DEFAULT_NAMES, **stored, **user_options}
-    model = named_model(request, layers)
+    model = named_model(model, layers)
     if model is None:
         model = named_in_file(str(options["model"]), f"checkpoint {resume.path if resume else warm}")
+    refuse_unknown_model(model)
+    if resume is not None:
+        refuse_other_models("--resume", model)
     dataset = str(options["dataset"])
     of_log: dict[str, Any] = {}
     if is_table(dataset):
@@ -123,13 +117,47 @@ def resolve_inputs(request: RunRequest) -> tuple[Model, str, Layers]:
     return model, dataset, replace(layers, stored=stored, of_log=of_log)
 
 
-def named_model(request: RunRequest, layers: Layers) -> Model | None:
+def named_model(model: Model | None, layers: Layers) -> Model | None:
     """Return the model that the user names; None if a checkpoint, or the default, decides."""
-    model = request.model or layers.spoken.get("model")
+    model = model or layers.spoken.get("model")
     if model is not None:
         return chosen(model)
     in_files = layers.in_files
     return named_in_file(str(in_files["model"]), "a configuration file") if "model" in in_files else None
+
+
+def opened_checkpoint(
+    resume: str | os.PathLike[str] | bool | None, model: Model | None, dataset: str | None, layers: Layers
+) -> Opened | None:
+    """Read the checkpoint to go on from: the one that is named, or the newest one that fits; None if there is none."""
+    if isinstance(resume, bool):
+        return _newest_checkpoint(model, dataset, layers) if resume else None
+    return None if resume is None else Opened(os.fspath(resume), checkpoints.read(resume))
+
+
+def _newest_checkpoint(model: Model | None, dataset: str | None, layers: Layers) -> Opened | None:
+    """Return the newest checkpoint to go on from in ``checkpoint_dir``, of the model and the data set that are named."""
+    options = layers.from_user
+    named = named_model(model, layers)
+    refuse_other_models("--resume", named or DEFAULT_NAMES["model"])
+    wanted = {"model": named and class_name(named), "dataset": dataset or options.get("dataset")}
+    if wanted["dataset"] and is_table(str(wanted["dataset"])):
+        wanted["dataset"] = data_set_name(str(wanted["dataset"]))
+    folder = Path(str(options.get("checkpoint_dir", "saved")))
+    for file in sorted(folder.glob(f"*{checkpoints.LAST}"), key=lambda file: file.stat().st_mtime, reverse=True):
+        try:
+            opened = Opened(str(file), checkpoints.read(file))
+        except ForeignFileError:
+            continue
+        except UserError as error:
+            getLogger().warning(f"not resumed: {error}")
+            continue
+        config = opened.state["config"]
+        found = {"model": class_name(config["model"]), "dataset": config["dataset"]}
+        if all(value is None or found[name] == value for name, value in wanted.items()):
+            return opened
+    getLogger().warning(f"--resume finds no run in {folder} of this model and data set; a new one begins")
+    return None
 
 
 def _check_name(dataset: str, options: Mapping[str, Any]) -> None:
@@ -154,12 +182,6 @@ def _stored_options(stored: dict[str, Any], from_user: Mapping[str, Any]) -> dic
     if {"dataset", "data_path"} & from_user.keys():
         options.pop("conversion", None)
     return options
-
-
-def _shaping_options(warm: str) -> dict[str, Any]:
-    """Return the model and the options that shape the weights of a checkpoint."""
-    options = checkpoints.read(warm)["config"]
-    return {name: options[name] for name in ("model", *SHAPES_WEIGHTS) if name in options}
 
 
 def _from_table(
@@ -243,14 +265,3 @@ def _typed(name: str, value: Any) -> Any:
     if name not in ("drop_duplicates", "in_order"):
         return str(value)
     return {"true": True, "false": False}.get(str(value).lower(), value)
-
-
-def refuse_unknown_model(model: str) -> None:
-    """Refuse a model that RecBole does not have."""
-    known = known_models()
-    if model not in known:
-        near = nearest(model, known)
-        if "." in model:  # as Python writes a class of a module
-            near = ":".join(model.rsplit(".", 1))
-        hint = f"did you mean {near}?" if near else f"the models are {', '.join(sorted(known))}"
-        raise UserError(f"there is no model {model!r}; {hint}")

@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import re
 import socket
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from multiprocessing.connection import Connection
 from signal import SIGTERM
@@ -18,89 +17,64 @@ from torch.multiprocessing.spawn import ProcessExitedException, ProcessRaisedExc
 
 from recbole_bert4rec.plugin.hooks import in_program
 from recbole_bert4rec.system import processes
+from recbole_bert4rec.system.constants import SHORT
 from recbole_bert4rec.system.environment import suppress_dependency_warnings
 from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.system.interrupts import Interrupted, handled
-from recbole_bert4rec.training.inputs import resolve_inputs
-from recbole_bert4rec.training.logs import shown
-from recbole_bert4rec.training.request import RunRequest, RunResult
-from recbole_bert4rec.training.run import resolved, run
+from recbole_bert4rec.training.inputs import opened_checkpoint, resolve, user_layers
+from recbole_bert4rec.training.run import RunResult, run
+from recbole_bert4rec.training.screen import shown
 
+_OF_A_PROCESS = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_PORT")
+"""Numbers that torchrun and Ray Train put into the environment of a process; MASTER_ADDR is a text."""
 _SORTING = timedelta(days=1)
 """How long the other processes wait for the first one, which may have a large log to sort."""
 _PATIENCE = 10
 """Seconds that the other processes have to end, once one has failed."""
 
 
-@dataclass(frozen=True)
-class TrainingProcess:
-    """Describes one of the processes that train together.
-
-    Attributes:
-        rank: its number among all; the first one (0) writes the files.
-        local_rank: its number on its machine, which is also that of its GPU.
-        world_size: number of all processes.
-        local_world_size: number of those on its machine.
-        ip, port: the address at which the first one listens for the others.
-    """
-
-    rank: int
-    local_rank: int
-    world_size: int
-    local_world_size: int
-    ip: str
-    port: str
-
-    @classmethod
-    def of_environment(cls) -> TrainingProcess | None:
-        """Return this process as torchrun or Ray Train describes it; None if it is alone."""
-        try:
-            rank, local_rank, world_size, local_world_size = (
-                int(os.environ[name]) for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE")
-            )
-            process = cls(
-                rank, local_rank, world_size, local_world_size, os.environ["MASTER_ADDR"], os.environ["MASTER_PORT"]
-            )
-        except (KeyError, ValueError):
-            return None
-        return process if process.world_size > 1 else None
-
-    @property
-    def options(self) -> dict[str, Any]:
-        """Return RecBole's options with the same content."""
-        options = {"world_size": self.world_size, "ip": self.ip, "port": self.port, "nproc": self.local_world_size}
-        return {**options, "offset": self.rank - self.local_rank, "local_rank": self.local_rank}
+def is_one_of_several() -> bool:
+    """Tell whether torchrun or Ray Train has started this process to train with others."""
+    return all(os.environ.get(name, "").isdecimal() for name in _OF_A_PROCESS) and int(os.environ["WORLD_SIZE"]) > 1
 
 
 @in_program()
-def run_rank(request: RunRequest, process: TrainingProcess) -> RunResult:
-    """Run as one of the processes that train together; the first one writes record and summary."""
+def run_rank(arguments: Mapping[str, Any]) -> RunResult:
+    """Run as one of the processes that train together, with the arguments of :func:`run`.
+
+    The first one writes record and summary.
+    """
+    rank, local_rank, world_size, local_size, port = (int(os.environ[name]) for name in _OF_A_PROCESS)
+    ip = os.environ["MASTER_ADDR"]
     connected = dist.is_initialized()  # Ray Train has done it
     if not connected:
         backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
-        address = f"tcp://{process.ip}:{process.port}"
-        dist.init_process_group(backend, address, rank=process.rank, world_size=process.world_size)
+        dist.init_process_group(backend, f"tcp://{ip}:{port}", rank=rank, world_size=world_size)
+    of_process = {"world_size": world_size, "ip": ip, "port": str(port), "nproc": local_size}
+    of_process |= {"offset": rank - local_rank, "local_rank": local_rank}
     try:
-        request = replace(request, resume=_of_the_first(process, lambda: _prepared(request)))
-        return run(replace(request, options={**request.options, **process.options}))
+        resume = _of_the_first(rank, lambda: _prepared(arguments))
+        return run(**{**arguments, "resume": resume, "options": {**(arguments.get("options") or {}), **of_process}})
     finally:
         if not connected:
             dist.destroy_process_group()
 
 
-def _prepared(request: RunRequest) -> str | None:
+def _prepared(arguments: Mapping[str, Any]) -> str | None:
     """Convert a log, before the others read it; return the checkpoint to go on from, if any."""
-    request = resolved(request)
-    with shown(request.screen):
-        resolve_inputs(request)
-    return None if request.checkpoint is None else request.checkpoint.path
+    model, dataset = arguments.get("model"), arguments.get("dataset")
+    layers = user_layers(*(arguments.get(name) for name in ("options", "config_files", "flags")))
+    with shown(arguments.get("screen", SHORT)):
+        opened = opened_checkpoint(arguments.get("resume"), model, dataset, layers)
+        resolve(model, dataset, layers, opened)
+    return opened and opened.path
 
 
-def _of_the_first(process: TrainingProcess, step: Callable[[], str | None]) -> str | None:
+def _of_the_first(rank: int, step: Callable[[], str | None]) -> str | None:
     """Run a step in the first process alone; return its result, or raise its error, in all of them."""
     answer: list[str | None] = [None, None]
     waiting = dist.new_group(timeout=_SORTING, backend="gloo")
-    if process.rank == 0:
+    if rank == 0:
         try:
             answer[0] = step()
         except UserError as error:
@@ -111,12 +85,18 @@ def _of_the_first(process: TrainingProcess, step: Callable[[], str | None]) -> s
     return answer[0]
 
 
-def run_processes(request: RunRequest, nproc: int, ip: str, port: int | None) -> None:
+def run_processes(arguments: Mapping[str, Any], nproc: int, ip: str, port: int | None) -> None:
     """Run in ``nproc`` processes of this machine."""
     receiver, sender = processes.CONTEXT.Pipe(duplex=False)
-    address = (nproc, ip, str(_free_port(ip, port)))
-    arguments, method = (*address, request, sender), processes.CONTEXT.get_start_method()
-    started = start_processes(_run_spawned, args=arguments, nprocs=nproc, join=False, start_method=method)
+    address = {"MASTER_ADDR": ip, "MASTER_PORT": str(_free_port(ip, port))}
+    counts = {"WORLD_SIZE": str(nproc), "LOCAL_WORLD_SIZE": str(nproc)}
+    started = start_processes(
+        _run_spawned,
+        args=({**address, **counts}, arguments, sender),
+        nprocs=nproc,
+        join=False,
+        start_method=processes.CONTEXT.get_start_method(),
+    )
     try:
         while not started.join(grace_period=_PATIENCE):
             pass
@@ -155,12 +135,13 @@ def _free_port(ip: str, port: int | None) -> int:
         return free
 
 
-def _run_spawned(rank: int, nproc: int, ip: str, port: str, request: RunRequest, sender: Connection) -> None:
+def _run_spawned(rank: int, environment: Mapping[str, str], arguments: Mapping[str, Any], sender: Connection) -> None:
     suppress_dependency_warnings()
     processes.end_with_parent()
+    os.environ.update(environment, RANK=str(rank), LOCAL_RANK=str(rank))
     try:
         with handled((SIGTERM,)):
-            run_rank(request, TrainingProcess(rank, rank, nproc, nproc, ip, port))
+            run_rank(arguments)
     except Interrupted as stop:
         if rank == 0:
             sender.send(stop.left_behind)

@@ -1,32 +1,50 @@
-"""Shows a run: the users and times that are trained and tested, the plan, a line an epoch."""
+"""What a run says: to the screen the data, the plan and a line an epoch; to its log file that and RecBole's lines."""
 
 from __future__ import annotations
 
+import hashlib
+import logging
 import math
+import os
+import re
+import sys
 import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import Any
+from functools import partial
+from pathlib import Path
+from typing import Any, TextIO
 
 import numpy as np
+import recbole.trainer.trainer as recbole_trainer
+import recbole.utils.logger as recbole_logger
 import torch
+from colorlog import ColoredFormatter
 from numpy.typing import NDArray
+from recbole.config import Config
 from recbole.data.dataloader import AbstractDataLoader
 from recbole.data.dataset import Dataset
 from recbole.trainer import Trainer
+from recbole.utils import get_local_time
+from tqdm.auto import tqdm
 
 from recbole_bert4rec.logs.times import unit_of
-from recbole_bert4rec.plugin.callbacks import Callback, Metrics
+from recbole_bert4rec.plugin.callbacks import Callback, Metrics, Observed
+from recbole_bert4rec.plugin.distributed import name_of_this_process
+from recbole_bert4rec.system.constants import FOR_THE_USER, QUIET, SCREENS, SHORT, VERBOSE
+from recbole_bert4rec.system.errors import UserError
+from recbole_bert4rec.system.scoped import replaced
 from recbole_bert4rec.training.budget import Budget
-from recbole_bert4rec.training.build import Data, Experiment
-from recbole_bert4rec.training.epochs import EpochLog, EpochRecord, counted
-from recbole_bert4rec.training.logs import say
+from recbole_bert4rec.training.build import Data
+from recbole_bert4rec.training.record import Record, counted
 
+_SCREEN_ONLY = f"{FOR_THE_USER}.screen"
+_COLOUR = re.compile(r"\x1b\[[\d;]*m")
 _FEW_STEPS = 1500
 """With fewer steps a training may end too early; BERT4Rec's defaults make as many from 75,000 rows on."""
 _FEW_EPOCHS = 10
 """With fewer epochs the user does not expect a good model, and needs no advice."""
-
-
 LEAVE_ONE_OUT = (
     "leave-one-out: training reads what other users did after the tested interactions; "
     "protocol-global-time.yaml cuts at one moment"
@@ -34,62 +52,199 @@ LEAVE_ONE_OUT = (
 """The reader of a figure must know this of the split."""
 
 
+def say(text: str, in_file: bool = True) -> None:
+    """Tell the user something."""
+    logging.getLogger(FOR_THE_USER if in_file else _SCREEN_ONLY).info(text)
+
+
+@contextmanager
+def silence(name: str | None = None) -> Iterator[None]:
+    """Hide what is said inside the block, but for errors."""
+    logger = logging.getLogger(name)
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+
+
+@contextmanager
+def shown(screen: str = SHORT, stream: TextIO | None = None) -> Iterator[None]:
+    """Show what is said inside the block; warnings go to stderr."""
+    if screen not in SCREENS:
+        raise UserError(f"`screen` must be one of {list(SCREENS)}, but is {screen!r}")
+    root, ours = logging.getLogger(), logging.getLogger(FOR_THE_USER)
+    others = [other for other in root.handlers if _writes_to_terminal(other)]  # of logging.basicConfig()
+    handlers: list[logging.Handler] = [_Screen(screen, stream or sys.stderr)]
+    if screen == VERBOSE:
+        handlers = [] if others else [_verbose()]
+    for other in others if handlers else ():
+        other.addFilter(_is_not_shown)
+    for handler in handlers:
+        root.addHandler(handler)
+    level = ours.level
+    ours.setLevel(logging.INFO)  # whatever the root's is, which is RecBole's `state`
+    try:
+        yield
+    finally:
+        ours.setLevel(level)
+        for handler in handlers:
+            root.removeHandler(handler)
+        for other in others:
+            other.removeFilter(_is_not_shown)
+
+
+def _is_not_shown(record: logging.LogRecord) -> bool:
+    """Tell whether a line is another handler's to show, and not :class:`_Screen`'s."""
+    return record.levelno < logging.WARNING and not record.name.startswith(FOR_THE_USER)
+
+
+def no_bars(screen: str = SHORT) -> bool | None:
+    """Return tqdm's ``disable``: bars are for terminals and notebooks, and not with ``quiet``."""
+    if screen == QUIET:
+        return True
+    return False if "ipykernel" in sys.modules else None
+
+
+@contextmanager
+def logged(config: Config, screen: str = SHORT) -> Iterator[Path]:
+    """Log a run as RecBole does, to a file of its own; :func:`shown` decides about the screen."""
+    root, ours = logging.getLogger(), logging.getLogger(FOR_THE_USER)
+    levels = root.level, ours.level
+    if type(sys.stdout).__name__ != "StreamWrapper":  # colorama's, which takes codes out where there is no terminal
+        recbole_logger.init(autoreset=True)
+    file = _log_file(config)
+    root.addHandler(file)
+    for logger in (root, ours):
+        logger.setLevel(getattr(logging, str(config["state"] or "INFO").upper(), logging.INFO))
+    try:
+        with replaced(recbole_trainer, "tqdm", partial(_bar, no_bars(screen))):
+            yield Path(file.baseFilename)
+    finally:
+        root.removeHandler(file)
+        file.close()
+        for logger, level in zip((root, ours), levels, strict=True):
+            logger.setLevel(level)
+
+
+def _log_file(config: Config) -> _LogFile:
+    """Open a log file of a run's own, where RecBole has it; RecBole's own gets no second run (logger.py:115)."""
+    folder = Path("log") / config["model"]
+    folder.mkdir(parents=True, exist_ok=True)
+    digest = hashlib.md5("".join(map(str, config.final_config_dict.values())).encode()).hexdigest()[:6]  # noqa: S324
+    name = name_of_this_process(f"{config['model']}-{config['dataset']}-{get_local_time()}")
+    file = _LogFile(folder / f"{name}-{digest}.log")
+    file.setFormatter(logging.Formatter("%(asctime)-15s %(levelname)s  %(message)s", "%a %d %b %Y %H:%M:%S"))
+    file.addFilter(recbole_logger.RemoveColorFilter())
+    file.addFilter(lambda record: record.name != _SCREEN_ONLY)
+    return file
+
+
+class _LogFile(logging.FileHandler):
+    """A run's log file; if it cannot be written, the run warns once and goes on."""
+
+    _warned = False
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802  logging's name
+        """Warn of a full disk and the like; other faults are shown as logging's own handlers show them."""
+        error = sys.exc_info()[1]
+        if not isinstance(error, OSError):
+            super().handleError(record)
+        elif not self._warned:
+            self._warned = True
+            print(f"warning: {self.baseFilename} cannot be written: {error.strerror}", file=sys.stderr)
+
+    def close(self) -> None:
+        """Close the file, also if its last lines cannot be written."""
+        try:
+            super().close()
+        except OSError:
+            self.handleError(logging.makeLogRecord({}))
+
+
+def _verbose() -> logging.Handler:
+    """Return RecBole's handler of the screen."""
+    screen = logging.StreamHandler()
+    form = "%(asctime)-15s %(levelname)s  %(message)s", "%d %b %H:%M"
+    screen.addFilter(lambda record: record.name != _SCREEN_ONLY)
+    if _no_colour():
+        screen.setFormatter(logging.Formatter(*form))
+        screen.addFilter(recbole_logger.RemoveColorFilter())
+    else:
+        colours = recbole_logger.log_colors_config
+        screen.setFormatter(ColoredFormatter(f"%(log_color)s{form[0]}", form[1], log_colors=colours))
+    return screen
+
+
+def _no_colour() -> bool:
+    """Tell whether the environment asks for no colours (https://no-color.org)."""
+    return bool(os.environ.get("NO_COLOR"))
+
+
+def _writes_to_terminal(handler: logging.Handler) -> bool:
+    """Tell whether a handler shows lines on the screen, as that of ``logging.basicConfig()`` does."""
+    return type(handler) is logging.StreamHandler and handler.stream in (
+        *(sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__),
+    )
+
+
+def _bar(disable: bool | None, batches: Iterable[Any], desc: str = "", **more: Any) -> tqdm[Any]:
+    """Return RecBole's bar, which goes when it is full; a notebook has no use for the codes of its colour."""
+    plain = disable is not None or _no_colour()
+    return tqdm(batches, desc=_COLOUR.sub("", desc) if plain else desc, leave=False, disable=disable, **more)
+
+
+class _Screen(logging.Handler):
+    """Writes lines for the user, and all warnings, without breaking progress bars; a warning begins with its level."""
+
+    def __init__(self, screen: str, stream: TextIO) -> None:
+        super().__init__(logging.WARNING if screen == QUIET else logging.INFO)
+        self._stream = stream
+        self.addFilter(lambda record: not _is_not_shown(record))
+
+    def emit(self, record: logging.LogRecord) -> None:
+        is_warning = record.levelno >= logging.WARNING
+        stream = sys.stderr if is_warning else self._stream
+        try:
+            text = self.format(record)
+            tqdm.write(f"{record.levelname.lower()}: {text}" if is_warning else text, file=stream)
+            stream.flush()
+        except Exception:  # as logging's own handlers
+            self.handleError(record)
+
+
 def show_data(data: Data) -> None:
     """Say how large the data are, how many users each part has, and where a split in time cuts."""
-    facts = data_facts(data)
-    users = facts["users"]
+    parts = [loader._dataset for loader in (data.train, data.valid, data.test)]
+    users = [np.unique(np.asarray(part.inter_feat[part.uid_field])) for part in parts]
+    everybody, items = data.dataset.user_num - 1, data.dataset.item_num - 1
+    trained, validated, tested = map(len, users)
+    nowhere = everybody - len(np.unique(np.concatenate(users)))
     text = (
-        f"data    {users['all']:,} users, {facts['items']:,} items, {facts['interactions']:,} interactions"
-        f"{_period(facts['period'], dates_only=True)}\n"
-        f"users   {users['trained']:,} in training, {users['validated']:,} in validation, {users['tested']:,} in the "
-        f"test, {users['only recommended to']:,} in none of them"
+        f"data    {everybody:,} users, {items:,} items, {data.interactions:,} interactions"
+        f"{_period(data.period, dates_only=True)}\n"
+        f"users   {trained:,} in training, {validated:,} in validation, {tested:,} in the test, {nowhere:,} in none of "
+        "them"
     )
-    if "parts" in facts:
-        text += f"\nsplit   {facts['split']}: {parts_text(facts)}"
-        if facts["trained after the first test"]:
-            text += "\n        training reads what is later than the first tested interaction"
-    elif facts["trained after the first test"]:
+    split, sizes = data.config["eval_args"]["split"], parts_text(data)
+    times = [_times_of(part) for part in (parts[0], parts[2])]
+    later = all(map(len, times)) and times[0].max() > times[1].min()
+    if sizes:
+        text += f"\nsplit   {' '.join(f'{key} {value}' for key, value in split.items())}: {sizes}"
+        text += "\n        training reads what is later than the first tested interaction" if later else ""
+    elif later:
         text += f"\nsplit   {LEAVE_ONE_OUT}"
     say(text)
 
 
-def parts_text(facts: dict[str, Any]) -> str:
-    """Return rows and period of each part, from :func:`data_facts`; an empty text if the split is leave-one-out."""
-    parts = facts.get("parts", {}).items()
-    return "; ".join(f"{part} {about['rows']:,} rows{_period(about['period'])}" for part, about in parts)
-
-
-def data_facts(data: Data) -> dict[str, Any]:
-    """Return the sizes of a data set and of its parts."""
-    parts = [loader._dataset for loader in (data.train, data.valid, data.test)]
-    taking = [_users_of(part) for part in parts]
-    everybody = data.dataset.user_num - 1
-    times = [_times_of(part) for part in parts]
-    facts: dict[str, Any] = {
-        "users": {
-            "all": everybody,
-            **{name: len(users) for name, users in zip(("trained", "validated", "tested"), taking, strict=True)},
-            "only recommended to": everybody - len(np.unique(np.concatenate(taking))),
-        },
-        "items": data.dataset.item_num - 1,
-        "interactions": len(data.interactions),
-        "period": data.interactions.period,
-        "trained after the first test": bool(len(times[0]) and len(times[2]) and times[0].max() > times[2].min()),
-    }
+def parts_text(data: Data) -> str:
+    """Return rows and period of each part; an empty text if the split is leave-one-out."""
     split = data.config["eval_args"]["split"]
     if isinstance(split, dict) and "LS" in split and not data.config["benchmark_filename"]:
-        return facts
-    names = ("train", "valid", "test")
-    facts["split"] = " ".join(f"{key} {value}" for key, value in split.items())
-    facts["parts"] = {
-        name: {"rows": len(part), "period": _ends(time)} for name, part, time in zip(names, parts, times, strict=True)
-    }
-    return facts
-
-
-def _users_of(part: Dataset) -> NDArray[np.int64]:
-    users: NDArray[np.int64] = np.unique(np.asarray(part.inter_feat[part.uid_field]))
-    return users
+        return ""
+    parts = {"train": data.train._dataset, "valid": data.valid._dataset, "test": data.test._dataset}
+    return "; ".join(f"{name} {len(part):,} rows{_period(_times_of(part))}" for name, part in parts.items())
 
 
 def _times_of(part: Dataset) -> NDArray[np.float64]:
@@ -99,12 +254,9 @@ def _times_of(part: Dataset) -> NDArray[np.float64]:
     return np.asarray(part.inter_feat[part.time_field], dtype=np.float64)
 
 
-def _ends(times: NDArray[np.float64]) -> tuple[float, float] | None:
-    return (float(times.min()), float(times.max())) if len(times) else None
-
-
-def _period(ends: tuple[float, float] | None, dates_only: bool = False) -> str:
+def _period(times: NDArray[np.float64], dates_only: bool = False) -> str:
     """Return the first and the last time as a text; an empty one without times."""
+    ends = (float(times.min()), float(times.max())) if len(times) else None
     size = None if ends is None else unit_of(*ends)
     if ends is None or (dates_only and size is None):
         return ""
@@ -114,14 +266,13 @@ def _period(ends: tuple[float, float] | None, dates_only: bool = False) -> str:
     return f", {first} to {last}"
 
 
-def show_plan(experiment: Experiment) -> None:
+def show_plan(data: Data, trainer: Trainer) -> None:
     """Say how large the model is and how much there is to do."""
-    trainer, batches = experiment.trainer, len(experiment.data.train)
-    parameters = sum(weight.numel() for weight in experiment.model.parameters())
-    config = experiment.data.config
-    device = config["device"]
-    on_gpu = device.type == "cuda"
-    where = torch.cuda.get_device_name(device) if on_gpu else f"the processor, threads: {torch.get_num_threads()}"
+    config, batches = data.config, len(data.train)
+    parameters = sum(weight.numel() for weight in trainer.model.parameters())
+    on_gpu = config["device"].type == "cuda"
+    threads = torch.get_num_threads()
+    where = torch.cuda.get_device_name(config["device"]) if on_gpu else f"the processor, threads: {threads}"
     if not config["single_spec"]:
         where += f", processes: {config['world_size']}"
     epochs = max(0, trainer.epochs - trainer.start_epoch)
@@ -136,26 +287,24 @@ def show_plan(experiment: Experiment) -> None:
 class EpochLines(Callback):
     """Shows a line an epoch: loss, validation, seconds, and how long the rest may take."""
 
-    def __init__(self, log: EpochLog, budget: Budget | None = None) -> None:
-        self._log, self._budget = log, budget
-        self._shown = self._batches = 0
-        self._began = time.perf_counter()
+    def __init__(self, record: Record, budget: Budget | None = None) -> None:
+        self._record, self._budget = record, budget
 
     def on_train_begin(self, trainer: Trainer) -> None:
         """Start the time; epochs of an earlier run have been shown."""
-        self._shown, self._began = len(self._log.epochs), time.perf_counter()
-        self._before = self._shown
+        self._shown = self._before = len(self._record.epochs)
+        self._began = time.perf_counter()
 
-    def on_epoch_begin(self, trainer: Trainer, epoch: int, batches: AbstractDataLoader) -> None:
+    def on_epoch_begin(self, trainer: Observed, epoch: int, batches: AbstractDataLoader) -> None:
         """Show the last epoch, if it was not validated."""
         self._show(trainer)
         self._batches = len(batches)
 
-    def on_selection_end(self, trainer: Trainer, epoch: int, score: float) -> None:
+    def on_selection_end(self, trainer: Observed, epoch: int, score: float) -> None:
         """Show the epoch."""
         self._show(trainer)
 
-    def on_train_end(self, trainer: Trainer, best_score: float, best_metrics: Metrics | None) -> None:
+    def on_train_end(self, trainer: Observed, best_score: float, best_metrics: Metrics | None) -> None:
         """Show the last epoch, if it was not validated, and why there are no more."""
         self._show(trainer)
         ended_early = trainer.cur_step > trainer.stopping_step
@@ -165,11 +314,11 @@ class EpochLines(Callback):
         if self._budget is None:
             self._say_if_short(trainer, ended_early)
 
-    def _say_if_short(self, trainer: Trainer, ended_early: bool) -> None:
+    def _say_if_short(self, trainer: Observed, ended_early: bool) -> None:
         """Advise more of them if a training had so few steps that it ended too early."""
-        epochs, best = len(self._log.epochs), self._log.best_epoch
-        steps = epochs * self._batches
-        if best is None or epochs < _FEW_EPOCHS or not 0 < steps < _FEW_STEPS:
+        epochs, best = len(self._record.epochs), trainer.best_epoch
+        steps = epochs * self._batches if epochs > self._before else 0
+        if not trainer.best_valid_result or epochs < _FEW_EPOCHS or not 0 < steps < _FEW_STEPS:
             return
         if ended_early:
             say(
@@ -183,31 +332,26 @@ class EpochLines(Callback):
                 f"only: --epochs={enough} may do better, and stopping_step ends it where it does not"
             )
 
-    def _show(self, trainer: Trainer) -> None:
-        if len(self._log.epochs) == self._shown:
+    def _show(self, trainer: Observed) -> None:
+        if len(self._record.epochs) == self._shown:
             return
-        self._shown = len(self._log.epochs)
-        row = self._log.epochs[-1]
-        left = self._seconds_left(trainer)
+        self._shown = len(self._record.epochs)
+        row = self._record.epochs[-1]
         text = f"epoch {row['epoch']:>{len(str(trainer.epochs))}} of {trainer.epochs}"
-        say(f"{text}{self._scores(trainer, row)}{_duration(left)}", in_file=False)
-
-    def _scores(self, trainer: Trainer, row: EpochRecord) -> str:
+        if row["train_loss"] is not None:
+            text += f"  loss {row['train_loss']:.4f}"
+        if row.get("valid_score") is not None:
+            best = " *" if row["epoch"] == trainer.best_epoch else "  "
+            text += f"  valid {trainer.valid_metric} {row['valid_score']:.4f}{best}"
         seconds = row["train_seconds"] + row.get("valid_seconds", 0.0)
-        loss, score = row["train_loss"], row.get("valid_score")
-        text = "" if loss is None else f"  loss {loss:.4f}"
-        if score is not None:
-            text += (
-                f"  valid {trainer.valid_metric} {score:.4f}{' *' if row['epoch'] == self._log.best_epoch else '  '}"
-            )
-        return f"{text}  {seconds:.1f} s"
+        say(f"{text}  {seconds:.1f} s{_duration(self._seconds_left(trainer))}", in_file=False)
 
     def _seconds_left(self, trainer: Trainer) -> float:
         """Return how long the rest takes if training does not end early."""
         if self._budget is not None:
             return round(self._budget.left, 1)
         mean = (time.perf_counter() - self._began) / (self._shown - self._before)
-        return round(mean * (trainer.epochs - 1 - self._log.epochs[-1]["epoch"]), 1)
+        return round(mean * (trainer.epochs - 1 - self._record.epochs[-1]["epoch"]), 1)
 
 
 def _duration(seconds: float) -> str:
