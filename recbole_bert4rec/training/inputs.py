@@ -1,4 +1,4 @@
-"""Makes the configuration of what a user names: model, data set or log, checkpoint, options; refuses mistakes at once."""
+"""Makes the configuration of what a user names: model, data set or log, checkpoint, options; refuses mistakes."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def opened_checkpoint(
 
 
 def _newest_checkpoint(model: Model | None, dataset: str | None, layers: Layers) -> Opened | None:
-    """Return the newest checkpoint to go on from in ``checkpoint_dir``, of the model and the data set that are named."""
+    """Return the newest checkpoint to go on from in ``checkpoint_dir``, of the model and data set that are named."""
     options = layers.from_user
     named = named_model(model, layers)
     refuse_other_models("--resume", named or DEFAULT_NAMES["model"])

@@ -45,14 +45,12 @@ class Record(Callback):
     Attributes:
         path: of the record; by default beside the checkpoint.
         epochs: a row an epoch.
-        more: entries that others add.
     """
 
     path: Path
 
     def __init__(self) -> None:
         self.epochs: list[dict[str, Any]] = []
-        self.more: dict[str, Any] = {}
         self._before = 0.0  # seconds of the runs that this one resumes
         self._began = time.perf_counter()
         self._loaded = self._trained = self._step_began = 0.0
@@ -141,7 +139,7 @@ class Record(Callback):
             "test_result": finite_values(test),
             "epochs": self.epochs,
         }
-        return record | self.more | (_of_ours(trainer) if is_ours(trainer.config.model_class) else {})
+        return record | (_of_ours(trainer) if is_ours(trainer.config.model_class) else {})
 
 
 def _of_ours(trainer: Any) -> dict[str, Any]:
