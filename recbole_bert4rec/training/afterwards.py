@@ -24,6 +24,7 @@ from recbole_bert4rec.plugin.compat import trust
 from recbole_bert4rec.plugin.config import Layers, plain_config, stored_config
 from recbole_bert4rec.plugin.loading import item_tokens
 from recbole_bert4rec.plugin.trainer import transitions_of
+from recbole_bert4rec.recommend.answers import check_names_of_columns
 from recbole_bert4rec.recommend.histories import Histories
 from recbole_bert4rec.recommend.ids import Items
 from recbole_bert4rec.recommend.recommender import Recommender
@@ -32,7 +33,7 @@ from recbole_bert4rec.system.environment import find_config
 from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.system.files import TABLES, atomic_write, check_output, refuse_same
 from recbole_bert4rec.training.build import Data, build, load_data
-from recbole_bert4rec.training.inputs import configure
+from recbole_bert4rec.training.inputs import configure, refuse_other_models
 from recbole_bert4rec.training.ranks import RankLog
 from recbole_bert4rec.training.record import finite_values
 from recbole_bert4rec.training.screen import say, silence
@@ -89,7 +90,7 @@ def wants_refit(config: Config) -> bool:
 
 
 def check_afterwards(config: Config, recommend: str | None) -> None:
-    """Refuse a refit if there is nothing more to train with, or no epoch is chosen; and models that cannot recommend."""
+    """Refuse a refit with nothing more to train with, or without a chosen epoch; and models that cannot recommend."""
     if recommend is not None:
         refuse_other_models("--recommend", config.model_class)
         check_names_of_columns(config["USER_ID_FIELD"], config["ITEM_ID_FIELD"])
