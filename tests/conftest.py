@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import multiprocessing
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,17 +14,12 @@ import torch
 import recbole_bert4rec  # noqa: F401  registers BERT4Rec
 from recbole_bert4rec.core.encoder import BERT4RecEncoder
 from recbole_bert4rec.plugin.hooks import in_program
-from recbole_bert4rec.system import processes
 from tests.helpers.data import inter_writer
 from tests.helpers.small import ROWS, SMALL
 
 torch.set_num_threads(1)  # the models of these tests are too small to share out
 _program = in_program()
 _program.__enter__()  # as in our programs
-
-# Workers are forked from one process that has imported RecBole, which takes a new one ten seconds of every test.
-processes.CONTEXT = multiprocessing.get_context("forkserver")
-processes.CONTEXT.set_forkserver_preload(["recbole_bert4rec.training.run"])
 
 
 @pytest.fixture(autouse=True)

@@ -87,7 +87,7 @@ def _of_the_first(rank: int, step: Callable[[], str | None]) -> str | None:
 
 def run_processes(arguments: Mapping[str, Any], nproc: int, ip: str, port: int | None) -> None:
     """Run in ``nproc`` processes of this machine."""
-    receiver, sender = processes.CONTEXT.Pipe(duplex=False)
+    receiver, sender = processes.context().Pipe(duplex=False)
     address = {"MASTER_ADDR": ip, "MASTER_PORT": str(_free_port(ip, port))}
     counts = {"WORLD_SIZE": str(nproc), "LOCAL_WORLD_SIZE": str(nproc)}
     started = start_processes(
@@ -95,7 +95,7 @@ def run_processes(arguments: Mapping[str, Any], nproc: int, ip: str, port: int |
         args=({**address, **counts}, arguments, sender),
         nprocs=nproc,
         join=False,
-        start_method=processes.CONTEXT.get_start_method(),
+        start_method=processes.START_METHOD,
     )
     try:
         while not started.join(grace_period=_PATIENCE):

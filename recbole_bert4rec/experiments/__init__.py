@@ -1,0 +1,1 @@
+"""Many runs: compared, searched, reported, each kept once on disk."""

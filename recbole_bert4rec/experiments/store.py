@@ -1,0 +1,157 @@
+"""A folder of runs: each is made once, in a process of its own, and answers at once when it is asked for again."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from recbole.config import Config
+
+from recbole_bert4rec import checkpoints
+from recbole_bert4rec.checkpoints import is_plain, last_of
+from recbole_bert4rec.logs.items import digests
+from recbole_bert4rec.options.table import WITHOUT_EFFECT
+from recbole_bert4rec.options.user_models import digest_of_code
+from recbole_bert4rec.plugin.callbacks import Callback
+from recbole_bert4rec.plugin.config import Layers, PluginConfig, without_effect
+from recbole_bert4rec.system.environment import environment, find_config, suppress_dependency_warnings
+from recbole_bert4rec.system.errors import UserError
+from recbole_bert4rec.system.files import digest_of
+from recbole_bert4rec.system.processes import FailedError, in_own_process
+from recbole_bert4rec.system.yaml_files import read_yaml
+from recbole_bert4rec.training.record import read_record
+from recbole_bert4rec.training.run import run
+from recbole_bert4rec.training.screen import silence
+
+Watch = Callable[[dict[str, Any]], None]
+"""Is called with the record of a run whenever the one on the disk has changed: after every epoch."""
+
+
+def run_once(
+    folder: Path,
+    model: str,
+    dataset: str,
+    options: Mapping[str, Any],
+    seed: int,
+    *,
+    label: str | None = None,
+    config_files: Sequence[Mapping[str, Any]] = (),
+    budget: float | None = None,
+    protocols: Sequence[str] = (),
+    test: bool = True,
+    data: str = "",
+    watch: Watch = lambda record: None,
+) -> dict[str, Any]:
+    """Return the record of a run: a finished one answers at once, an interrupted one goes on.
+
+    The files of a run lie in ``folder``: NAME.json (its record), .parquet (the ranks of its test), .log, .pth (its
+    weights), and .last.pth while it is not finished.
+
+    Args:
+        folder: of the store.
+        model: any process must be able to import it.
+        dataset: name of a data set.
+        options: win over ``config_files``.
+        seed: of the run.
+        label: begins the run's name. Default: the model.
+        config_files: what is in files of options; later ones win.
+        budget: see :func:`~recbole_bert4rec.training.run.run`.
+        protocols: see there.
+        test: see there.
+        data: the :func:`fingerprint` of the data set.
+        watch: see :data:`Watch`.
+
+    Raises:
+        FailedError: the run failed; the text says why, and names its log file.
+    """
+    options = {**options, "seed": seed}
+    with silence():
+        config = PluginConfig(model, dataset, Layers(files=tuple(config_files), options=options))
+    name = name_of(label or config["model"], config, budget, protocols, data, test)
+    if (record := finished(folder, name, test)) is not None:
+        return record
+    folder.mkdir(parents=True, exist_ok=True)
+    file, log = folder / f"{name}.json", folder / f"{name}.log"
+    arguments = {"model": model, "dataset": dataset, "options": options, "config_files": [*config_files]}
+    arguments |= {"flags": {}, "budget": budget, "protocols": protocols, "test": test}
+    seen = [0]
+
+    def tick() -> None:
+        with suppress(OSError, UserError):
+            if seen[0] != (seen_now := os.stat(file).st_mtime_ns):
+                seen[0] = seen_now
+                watch(read_record(file))
+
+    try:
+        in_own_process(train_here, folder, name, arguments, log=log, tick=tick)
+    except FailedError as error:
+        raise FailedError(f"{error} (log: {log})") from None
+    return read_record(file)
+
+
+def train_here(folder: Path, name: str, arguments: Mapping[str, Any], callbacks: Sequence[Callback] = ()) -> None:
+    """Make a run, or go on with it, in this process."""
+    suppress_dependency_warnings()
+    weights = folder / f"{name}.pth"
+    ranks = folder / f"{name}.parquet" if arguments["test"] else None
+    result = run(**arguments, checkpoint=weights, ranks=ranks, resume=_begun(weights), callbacks=callbacks)
+    if result.record["best_epoch"] is None:
+        raise UserError(f"{name} ended without a validation, by which it could be selected")
+    Path(last_of(weights)).unlink(missing_ok=True)
+
+
+def _begun(weights: Path) -> str | None:
+    """Return the file that an interrupted training goes on from; None if there is none, or it is damaged."""
+    for file in (last_of(weights), str(weights)):
+        with suppress(UserError):
+            checkpoints.read(file)
+            return file
+    return None
+
+
+def finished(folder: Path, name: str, with_ranks: bool) -> dict[str, Any] | None:
+    """Return the record of a run that need not be made again; None if there is none, or it is damaged."""
+    try:
+        record = read_record(folder / f"{name}.json")
+    except UserError:
+        return None
+    is_whole = not with_ranks or (folder / f"{name}.parquet").is_file()
+    return record if is_whole and "unfinished" not in record and record["best_epoch"] is not None else None
+
+
+def name_of(
+    label: str,
+    config: Config,
+    budget: float | None = None,
+    protocols: Sequence[str] = (),
+    data: str = "",
+    test: bool = True,
+    **more: Any,
+) -> str:
+    """Return the name of a run: label, seed and a digest of all that its result depends on but threads and machine."""
+    options = config.final_config_dict
+    idle = WITHOUT_EFFECT | without_effect(config, options).keys()
+    plain = {key: value for key, value in sorted(options.items()) if key not in idle and is_plain(value)}
+    installed = environment()["versions"]
+    versions = {name: installed.get(name) for name in ("recbole_bert4rec", "recbole", "torch")}
+    files = [read_yaml(find_config(file)) for file in protocols]
+    vectors, code = digests(options.get("item_vectors")), digest_of_code(config.model_class)
+    parts = [label, plain, budget, files, vectors, code, data, versions, test, more]
+    digest = hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()[:8]
+    readable = re.sub(r"[^\w.=+-]+", "-", label)
+    return f"{readable}-{config['seed']}-{digest}"
+
+
+def fingerprint(config: Config) -> str:
+    """Return a digest of all files of the data set: ``NAME.inter``, ``NAME.item`` and so on."""
+    digest = hashlib.sha256()
+    for path in sorted(Path(config["data_path"]).glob(f"{config['dataset']}.*")):
+        digest.update(path.name.encode())
+        digest.update(bytes.fromhex(digest_of(path)))
+    return digest.hexdigest()
