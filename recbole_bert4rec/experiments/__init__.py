@@ -1,0 +1,1 @@
+"""Many runs: compared, searched and reported, each kept once on the disk."""
