@@ -22,9 +22,10 @@ if TYPE_CHECKING:
 
 LEVEL = 0.05
 """Differences with a higher p are not significant."""
+_COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#8c8c00"]
+"""For the colour-blind, after Okabe and Ito (2008)."""
 _LOOK: dict[Any, Any] = {
-    # for the colour-blind, after Okabe and Ito (2008)
-    "axes.prop_cycle": "cycler('color', '0072b2 d55e00 009e73 cc79a7 e69f00 56b4e9 000000 8c8c00'.split())",
+    "axes.prop_cycle": f"cycler(color={_COLOURS})",
     "axes.grid": True,
     "grid.alpha": 0.25,
     "axes.spines.top": False,
@@ -62,7 +63,7 @@ def write_report(folder: Path, results: Results) -> dict[str, Path]:
             with atomic_write(folder / f"{name}.png") as temporary:
                 figure.savefig(temporary, dpi=120, format="png")
     runs = results.table()
-    runs["model"] = runs["model"].str.replace(r"^(?=[=+@-])", "'", regex=True)  # else a formula for a spreadsheet
+    runs["model"] = runs["model"].str.replace(r"^(?=[=+@\t\r-])", "'", regex=True)  # else a formula for a spreadsheet
     scores = {protocol: _scores(results, protocol) for protocol in results.ranks}
     texts = {
         "runs": ("runs.csv", runs.to_csv(index=False)),
