@@ -58,7 +58,10 @@ def write_report(folder: Path, results: Results) -> dict[str, Path]:
     from matplotlib import rc_context  # of an extra
 
     with rc_context(_LOOK):
-        pictures = _pictures(results)
+        pictures = {"what-is-varied": _axis(results)} if results.about.get("axis") else {}
+        pictures["learning-curves"] = _curves(results)
+        if results.reference:
+            pictures["differences"] = _intervals(results, results.reference)
         for name, figure in pictures.items():
             with atomic_write(folder / f"{name}.png") as temporary:
                 figure.savefig(temporary, dpi=120, format="png")
@@ -86,7 +89,7 @@ def _markdown(results: Results, scores: dict[str, pd.DataFrame], pictures: list[
         parts += [f"## The same weights under {_for_markdown(protocol)}"] if protocol else []
         parts += [_markdown_table(table)]
     parts.append(_for_markdown(_HOW_MARKED))
-    if first and len(results.models) > 1:
+    if first:
         parts += ["## Differences", _markdown_table(_differences(results, first), texts=2), _HOW_SURE]
     parts += ["## Cost", _markdown_table(_costs(results)), _HOW_COSTLY]
     for name in pictures:
@@ -99,7 +102,7 @@ def _tex(results: Results, scores: dict[str, pd.DataFrame]) -> str:
     dataset, seeds, first = results.about["dataset"], len(results.about["seeds"]), results.reference
     figures = f"mean ± standard deviation of {seeds} seeds" if seeds > 1 else "one seed"
     marks = " Best bold, second underlined." if len(results.models) > 1 else ""
-    if first and marks:
+    if first:
         marks += f" * differs from {first} (paired t-test, Holm, p < {LEVEL:g})."
     text = "".join(f"% {_one_line(line)}\n" for line in [*_facts(results), r"needs \usepackage{booktabs}"])
     for protocol, table in scores.items():
@@ -119,7 +122,7 @@ def _headline(results: Results) -> str:
     """Say which model is ahead, by how much, and how sure that is."""
     metric, first = results.main_metric, results.reference
     means = {model: statistics.mean(results.scores(model, metric)) for model in results.models}
-    if first is None or len(means) == 1:
+    if first is None:
         best = max(means, key=means.__getitem__)
         return f"{best}: test {metric} {means[best]:.4f}."
     rival = max((model for model in means if model != first), key=means.__getitem__)
@@ -267,15 +270,6 @@ def _markdown_table(table: pd.DataFrame, texts: int = 1) -> str:
     dressed = _dressed(table, _for_markdown, "**{}**", "<u>{}</u>", r"\*")
     sides = ["left"] * texts + ["right"] * (table.shape[1] - texts)
     return str(dressed.to_markdown(index=False, disable_numparse=True, colalign=sides))
-
-
-def _pictures(results: Results) -> dict[str, Figure]:
-    """Draw every picture; return them by the name of their file."""
-    pictures = {"what-is-varied": _axis(results)} if results.about.get("axis") else {}
-    pictures["learning-curves"] = _curves(results)
-    if results.reference and len(results.models) > 1:
-        pictures["differences"] = _intervals(results, results.reference)
-    return pictures
 
 
 def _empty(parts: int, height: float = 4.0, sharey: bool = False) -> tuple[Figure, list[Axes]]:

@@ -45,9 +45,9 @@ class Results:
 
     @property
     def reference(self) -> str | None:
-        """The first model of the command, which is compared with the others; None if its runs failed."""
+        """The first model of the command, which is compared with the others; None if either has no finished run."""
         first = str(self.about["models"][0])
-        return first if first in self.models else None
+        return first if first in self.models and len(self.models) > 1 else None
 
     def metrics(self, protocol: str = "") -> list[str]:
         """Return the metrics to show, as RecBole names them, for instance ``ndcg@10``.
