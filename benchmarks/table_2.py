@@ -278,7 +278,7 @@ def main() -> None:
     searched = [*shared, "--config_files=protocol-paper.yaml", "--epochs=1000"]
     files = [best_options(model, searched, options.trial, work) for model, grid in GRIDS.items() if grid]
     files_flag = "--config_files=" + " ".join(["protocol-paper.yaml", *(file.name for file in files)])
-    compared = [*shared, files_flag, f"--also_test={FULL}", f"--budget={options.budget}"]
+    compared = [*shared, files_flag, f"--protocols={FULL}", f"--budget={options.budget}"]
     records: dict[str, dict[str, Any]] = {}
     for models, seeds in ((SEVERAL, 3), (list(GRIDS), 1)):
         named = f"--model={','.join(models)}"

@@ -1,1 +1,1 @@
-"""Many runs: compared, searched and reported, each kept once on the disk."""
+"""Many runs: compared, searched, reported, each kept once on disk."""

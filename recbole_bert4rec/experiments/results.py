@@ -104,7 +104,7 @@ def read_results(folder: Path, failed: Mapping[str, str] | None = None) -> Resul
                 continue
             results.records.setdefault(model, []).append(record)
             targets = pd.read_parquet(folder / "runs" / f"{name}.parquet")
-            for protocol, tested in targets.groupby(targets.get("protocol", pd.Series("", targets.index))):
+            for protocol, tested in targets.groupby(targets.get("protocol", pd.Series("", targets.index)), sort=False):
                 by_user = tested.set_index("user")["rank"]
                 ordered = by_user.loc[users.setdefault(str(protocol), by_user.index)]
                 ranks.setdefault(str(protocol), {}).setdefault(model, []).append(ordered.to_numpy())
