@@ -70,8 +70,8 @@ def make_folder(tmp_path: Path) -> Folder:
                     pd.DataFrame({"protocol": protocol, "user": USERS, "target": "i", "rank": of_models[model]})
                     for protocol, of_models in ranks.items()
                 ]
-                shuffled = pd.concat(parts).sample(frac=1.0, random_state=seed)
-                shuffled.to_parquet(folder / "runs" / f"{name}.parquet")
+                shuffled = [part.sample(frac=1.0, random_state=seed) for part in parts]
+                pd.concat(shuffled).to_parquet(folder / "runs" / f"{name}.parquet")
         eval_args = {"split": {"LS": "valid_and_test"}, "mode": {"valid": "full", "test": "full"}}
         about = {
             "models": list(variants),
