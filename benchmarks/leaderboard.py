@@ -107,7 +107,7 @@ class Run:
         model, options = MODELS[self.label]
         dataset = self.board.partition(",")[0]
         protocol = "protocol-global-time.yaml" if self.board == GLOBAL_TIME else "protocol-full-unseen.yaml"
-        also = [] if self.board == GLOBAL_TIME else [f"--also_test={' '.join(list(PROTOCOLS)[1:])}"]
+        also = [] if self.board == GLOBAL_TIME else [f"--protocols={' '.join(list(PROTOCOLS)[1:])}"]
         base = {"dataset": dataset, "data_path": str(data_path.resolve()), "seed": self.seed}
         flags = [f"--config_files=options.yaml {protocol}", *also]
         record = run_options(work, self.name, {**base, **options}, model, *flags)

@@ -26,7 +26,7 @@ from paper import LONGEST, TABLE_3, TABLE_4, TABLE_5, USERS
 from records import ROOT, command, machines, run_records, table_lines, write_page
 from table_2 import ahead_of, parser_of, run, work_of
 
-from recbole_bert4rec.comparison.results import epochs_trained
+from recbole_bert4rec.experiments.results import epochs_trained, read_results
 
 
 class Study(NamedTuple):
@@ -111,22 +111,27 @@ def run_study(study: Study, options: argparse.Namespace) -> Path:
 
 
 def row_of(
-    record: dict[str, Any], base: dict[str, Any], p: str, study: Study, printed: dict[str, dict[str, float]]
+    variant: str,
+    records: dict[str, dict[str, Any]],
+    base: str,
+    p: str,
+    study: Study,
+    printed: dict[str, dict[str, float]],
 ) -> dict[str, str]:
     """Return what a variant reached and took, beside what the paper prints, and both against one of the variants."""
-    figures, paper = record["test_result"], printed.get(record["contestant"], {})
+    record, of_base = records[variant], records[base]["test_result"]
+    figures, paper = record["test_result"], printed.get(variant, {})
     trained, seconds = epochs_trained(record), sum(epoch["train_seconds"] for epoch in record["epochs"])
     validated = [epoch for epoch in record["epochs"] if epoch.get("valid")]
-    row = {"variant": record["contestant"], "HR@10": f"{figures['hit@10']:.4f}", "NDCG@10": f"{figures['ndcg@10']:.4f}"}
-    row[f"to {base['contestant']}"] = f"{figures['ndcg@10'] / base['test_result']['ndcg@10']:.3f}"
+    row = {"variant": variant, "HR@10": f"{figures['hit@10']:.4f}", "NDCG@10": f"{figures['ndcg@10']:.4f}"}
+    row[f"to {base}"] = f"{figures['ndcg@10'] / of_base['ndcg@10']:.3f}"
     row["p"] = p
     if study.prints_speed:
         row["sequences/s"] = f"{USERS[record['dataset']] * trained / seconds:,.0f}"
     for name in next(iter(printed.values()), {}):
         row[f"paper's {name}"] = f"{paper[name]:{',' if name == 'sequences/s' else '.4f'}}" if paper else ""
     if printed:
-        of_base = printed[base["contestant"]]["NDCG@10"]
-        row[f"paper's to {base['contestant']}"] = f"{paper['NDCG@10'] / of_base:.3f}" if paper else ""
+        row[f"paper's to {base}"] = f"{paper['NDCG@10'] / printed[base]['NDCG@10']:.3f}" if paper else ""
     row |= {
         "epochs": f"{trained:.1f}",
         "training, min": f"{seconds / 60:.1f}",
@@ -138,11 +143,11 @@ def row_of(
 
 def beside_the_paper(study: Study, dataset: str, folder: Path) -> str:
     """Return the part of the page on a study, with a row for each variant."""
-    records = {record["contestant"]: record for record in run_records(folder).values()}
+    records = {variant: runs[0] for variant, runs in read_results(folder).records.items()}  # of one seed
     base = study.against.get(dataset, next(iter(records)))
     p = {rival: text for rival, (_, text) in ahead_of(folder, base).items()}
     printed = study.paper.get(dataset, {})
-    rows = [row_of(one, records[base], p.get(name, ""), study, printed) for name, one in records.items()]
+    rows = [row_of(name, records, base, p.get(name, ""), study, printed) for name in records]
     report = f"../../results/{folder.name}/report.md"
     table = "\n".join(table_lines(rows))
     return f"### {study.title}\n\n[The study's report]({report}), with options and curves.\n\n{table}\n"

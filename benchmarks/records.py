@@ -50,8 +50,8 @@ def run_options(work: Path, name: str, options: dict[str, Any], model: str, *fla
 
 def run_records(folder: Path) -> dict[str, dict[str, Any]]:
     """Return the records of the runs of a comparison, by their names."""
-    names = json.loads((folder / "comparison.json").read_text())["runs"]
-    return {name: json.loads((folder / "runs" / f"{name}.json").read_text()) for name in names}
+    names = json.loads((folder / "comparison.json").read_text())["runs"].values()
+    return {name: json.loads((folder / "runs" / f"{name}.json").read_text()) for of_model in names for name in of_model}
 
 
 def best_of(work: Callable[[], object], times: int) -> float:

@@ -32,8 +32,9 @@ matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 from recbole.utils import ModelType, get_model
 
-from recbole_bert4rec.comparison.findings import against, p_text
-from recbole_bert4rec.comparison.results import epochs_trained, read_results
+from recbole_bert4rec.experiments.report import p_text
+from recbole_bert4rec.experiments.results import epochs_trained, read_results
+from recbole_bert4rec.experiments.significance import against
 
 GRIDS: dict[str, dict[str, list[Any]]] = {
     "BERT4Rec": {"mask_ratio": [0.2, 0.4], "hidden_dropout_prob": [0.2, 0.4]},
@@ -127,8 +128,8 @@ def records_of(model: str, records: list[dict[str, Any]]) -> list[dict[str, Any]
 
 def ahead_of(folder: Path, contestant: str) -> dict[str, tuple[str, str]]:
     """Return by how much a contestant of a comparison is ahead of each other one in NDCG@10, and p."""
-    found = against(read_results(folder, [*run_records(folder)], {}), contestant, "ndcg@10")
-    return {rival: (f"{one.mean:+.4f}", p_text(p)) for rival, (one, p) in found.items()}
+    found = against(read_results(folder), contestant, "ndcg@10")
+    return {rival: (f"{gap.mean:+.4f}", p_text(gap.corrected)) for rival, gap in found.items()}
 
 
 def figures_of(tested: list[dict[str, Any]]) -> dict[str, float]:
@@ -277,7 +278,7 @@ def main() -> None:
     searched = [*shared, "--config_files=protocol-paper.yaml", "--epochs=1000"]
     files = [best_options(model, searched, options.trial, work) for model, grid in GRIDS.items() if grid]
     files_flag = "--config_files=" + " ".join(["protocol-paper.yaml", *(file.name for file in files)])
-    compared = [*shared, files_flag, f"--also_test={FULL}", f"--budget={options.budget}"]
+    compared = [*shared, files_flag, f"--protocols={FULL}", f"--budget={options.budget}"]
     records: dict[str, dict[str, Any]] = {}
     for models, seeds in ((SEVERAL, 3), (list(GRIDS), 1)):
         named = f"--model={','.join(models)}"

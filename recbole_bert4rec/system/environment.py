@@ -85,7 +85,7 @@ def _processor() -> str:
 
 _MODULES = {
     "onnx": ("onnx", "onnxruntime", "onnxscript"),
-    "plots": ("matplotlib", "plotly"),
+    "plots": ("jinja2", "matplotlib", "plotly"),
     "serve": ("fastapi", "prometheus_client", "uvicorn"),
     "tune": ("hyperopt", "ray"),
 }

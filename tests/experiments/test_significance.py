@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from recbole_bert4rec.comparison.findings import against
-from recbole_bert4rec.comparison.significance import difference, holm, paired_t_test
+from recbole_bert4rec.experiments.significance import against, difference, holm
 
 
 def runs(random: np.random.Generator, users: Any, seeds: int, lift: float = 0.0, spread: float = 0.1) -> Any:
@@ -29,7 +28,7 @@ def test_of_200_pairs_of_equal_models_few_are_told_apart(seeds: int, spread: flo
     for _ in range(200):
         users = random.normal(-2.0, 1.2, 600)
         pair = [runs(random, users, seeds, spread=spread) for _ in range(2)]
-        rejected += paired_t_test(*pair) < 0.05
+        rejected += difference(*pair).p < 0.05
     assert 0.02 <= rejected / 200 <= 0.09
 
 
@@ -39,13 +38,15 @@ def test_a_clearly_better_model_is_told_apart() -> None:
     found = difference(runs(random, users, 3, lift=0.8), runs(random, users, 3))
     assert found.p < 0.01
     assert found.low > 0
-    assert found.low < found.mean < found.high
+    assert found.mean - found.low == pytest.approx(found.high - found.mean)
 
 
 def test_with_one_seed_it_is_the_paired_t_test_over_users() -> None:
     random = np.random.default_rng(5)
     ours, theirs = random.random((1, 50)), random.random((1, 50))
-    assert paired_t_test(ours, theirs) == pytest.approx(stats.ttest_rel(ours[0], theirs[0]).pvalue)
+    expected, found = stats.ttest_rel(ours[0], theirs[0]), difference(ours, theirs)
+    assert found.p == pytest.approx(expected.pvalue)
+    assert (found.low, found.high) == pytest.approx(tuple(expected.confidence_interval(0.95)))
 
 
 def test_a_model_with_one_seed_is_taken_to_vary_as_the_other() -> None:
@@ -53,7 +54,7 @@ def test_a_model_with_one_seed_is_taken_to_vary_as_the_other() -> None:
     rejected = 0
     for _ in range(200):
         users = random.normal(-2.0, 1.2, 600)
-        rejected += paired_t_test(runs(random, users, 3, spread=0.3), runs(random, users, 1, spread=0.3)) < 0.05
+        rejected += difference(runs(random, users, 3, spread=0.3), runs(random, users, 1, spread=0.3)).p < 0.05
     assert rejected / 200 <= 0.09
 
 
@@ -68,7 +69,7 @@ def test_of_equal_models_with_other_numbers_of_seeds_at_most_one_in_twenty_is_to
     for _ in range(rounds):
         users = random.normal(-2.0, 1.2, 300)
         ours, theirs = (runs(random, users, count, spread=spread) for count in seeds)
-        rejected += paired_t_test(ours, theirs) < 0.05
+        rejected += difference(ours, theirs).p < 0.05
     assert rejected / rounds <= 0.05 + 2 * 0.007  # two standard errors
 
 
@@ -79,17 +80,18 @@ def test_models_are_compared_by_the_seeds_that_both_have() -> None:
     results = SimpleNamespace(
         models=list(seeds),
         records={model: [{"seed": seed} for seed in own] for model, own in seeds.items()},
-        by_user=lambda model, metric: of_users[model],
+        by_user=lambda model, metric, protocol: of_users[model],
     )
     found = against(results, "A", "mrr@3")  # type: ignore[arg-type]
     a, b, c = of_users.values()
-    assert found["B"][0] == difference(a[[1, 2]], b)
-    assert found["C"][0] == difference(a, c)  # one seed is the same, which says nothing of seeds
+    assert found["B"][:4] == difference(a[[1, 2]], b)[:4]
+    assert found["C"][:4] == difference(a, c)[:4]  # one seed is the same, which says nothing of seeds
+    assert [gap.corrected for gap in found.values()] == holm([gap.p for gap in found.values()])
 
 
 def test_for_very_few_users_no_difference_is_certain() -> None:
     random = np.random.default_rng(4)
-    p = [paired_t_test(random.random((3, 4)), random.random((3, 4))) for _ in range(200)]
+    p = [difference(random.random((3, 4)), random.random((3, 4))).p for _ in range(200)]
     assert min(p) > 0.0
     assert np.mean(np.array(p) < 0.05) <= 0.09
 

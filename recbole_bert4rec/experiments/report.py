@@ -1,0 +1,333 @@
+"""A comparison's report: tables and pictures as Markdown, the tables of scores as LaTeX, and a row a run as CSV."""
+
+from __future__ import annotations
+
+import html
+import re
+import statistics
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from recbole_bert4rec.experiments.results import OF_RANKS, Results, distinct_metrics, mean_text
+from recbole_bert4rec.experiments.significance import against
+from recbole_bert4rec.system.files import atomic_write
+from recbole_bert4rec.training.screen import LEAVE_ONE_OUT
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+LEVEL = 0.05
+"""Differences with a higher p are not significant."""
+_COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#8c8c00"]
+"""For the colour-blind, after Okabe and Ito (2008)."""
+_LOOK: dict[Any, Any] = {
+    "axes.prop_cycle": f"cycler(color={_COLOURS})",
+    "axes.grid": True,
+    "grid.alpha": 0.25,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "legend.frameon": False,
+    "errorbar.capsize": 3,
+    "lines.markersize": 4,
+    "text.parse_math": False,  # a model's name may hold dollar signs
+}
+_MARKERS, _LINES = "osD^vPX*", ("-", "--", "-.", ":")
+_CAPTIONS = {
+    "what-is-varied": "Test metrics by what the study varies: mean and standard deviation over seeds; a dot is a run.",
+    "learning-curves": "Validation against epochs and seconds; a line is a run.",
+    "differences": "The first model minus each other one, with 95 % intervals.",
+}
+_HOW_MARKED = (
+    "Test metrics: mean ± standard deviation over seeds; best bold, second underlined; * differs from the first model "
+    f"(paired t-test, Holm's correction, p < {LEVEL:g}). With one target a user recall is hit, MAP is MRR, and "
+    "precision@K is hit@K / K: the first of such metrics is shown. Left out are cuts that hold every target."
+)
+_HOW_SURE = (
+    "Interval and p are of a paired t-test over users that counts the seeds as samples, too. Holm's correction is over "
+    "the rivals of a metric. One seed cannot show how much seeds differ; use three or more."
+)
+_HOW_COSTLY = "Medians over seeds. Seconds are training and validation; memory is the process's, without that of a GPU."
+
+
+def write_report(folder: Path, results: Results) -> dict[str, Path]:
+    """Write runs.csv, the pictures, report.md and table.tex."""
+    from matplotlib import rc_context  # of an extra
+
+    with rc_context(_LOOK):
+        pictures = {"what-is-varied": _axis(results)} if results.about.get("axis") else {}
+        pictures["learning-curves"] = _curves(results)
+        if results.reference:
+            pictures["differences"] = _intervals(results, results.reference)
+        for name, figure in pictures.items():
+            with atomic_write(folder / f"{name}.png") as temporary:
+                figure.savefig(temporary, dpi=120, format="png")
+    runs = results.table()
+    runs["model"] = runs["model"].str.replace(r"^(?=[=+@\t\r-])", "'", regex=True)  # else a formula for a spreadsheet
+    scores = {protocol: _scores(results, protocol) for protocol in results.ranks}
+    texts = {
+        "runs": ("runs.csv", runs.to_csv(index=False)),
+        "Markdown": ("report.md", _markdown(results, scores, [*pictures])),
+        "LaTeX": ("table.tex", _tex(results, scores)),
+    }
+    for name, text in texts.values():
+        with atomic_write(folder / name) as temporary:
+            temporary.write_text(text, encoding="utf-8")
+    return {kind: folder / name for kind, (name, _) in texts.items()}
+
+
+def _markdown(results: Results, scores: dict[str, pd.DataFrame], pictures: list[str]) -> str:
+    """Return the report; ``pictures`` are names of files without their ending."""
+    about, first = results.about, results.reference
+    title = f"# {_for_markdown(', '.join(results.models))} on {_for_markdown(about['dataset'])}"
+    facts = "\n".join(f"- {_for_markdown(fact)}" for fact in _facts(results))
+    parts = [title, _for_markdown(_headline(results)), f"    {_one_line(about['command'])}", facts]
+    for protocol, table in scores.items():
+        parts += [f"## The same weights under {_for_markdown(protocol)}"] if protocol else []
+        parts += [_markdown_table(table)]
+    parts.append(_for_markdown(_HOW_MARKED))
+    if first:
+        parts += ["## Differences", _markdown_table(_differences(results, first), texts=2), _HOW_SURE]
+    parts += ["## Cost", _markdown_table(_costs(results)), _HOW_COSTLY]
+    for name in pictures:
+        parts += [f"![{_CAPTIONS[name]}]({name}.png)", _CAPTIONS[name]]
+    return "\n\n".join(parts) + "\n"
+
+
+def _tex(results: Results, scores: dict[str, pd.DataFrame]) -> str:
+    """Return a table of scores for each protocol, below the facts as comments."""
+    dataset, seeds, first = results.about["dataset"], len(results.about["seeds"]), results.reference
+    figures = f"mean ± standard deviation of {seeds} seeds" if seeds > 1 else "one seed"
+    marks = " Best bold, second underlined." if len(results.models) > 1 else ""
+    if first:
+        marks += f" * differs from {first} (paired t-test, Holm, p < {LEVEL:g})."
+    text = "".join(f"% {_one_line(line)}\n" for line in [*_facts(results), r"needs \usepackage{booktabs}"])
+    for protocol, table in scores.items():
+        among = f"under {protocol}" if protocol else f"the target among {_candidates(results)}"
+        dressed = _dressed(table, _for_tex, r"\textbf{{{}}}", r"\underline{{{}}}", "$^{*}$")
+        text += dressed.style.hide(axis="index").to_latex(
+            hrules=True,
+            position_float="centering",
+            column_format="ll" + "r" * (table.shape[1] - 2),
+            caption=_for_tex(f"Test metrics on {dataset}, {figures}; {among}.{marks}"),
+            label="tab:" + re.sub(r"[^a-z0-9]+", "-", f"{dataset} {protocol}".lower()).strip("-"),
+        )
+    return text
+
+
+def _headline(results: Results) -> str:
+    """Say which model is ahead, by how much, and how sure that is."""
+    metric, first = results.main_metric, results.reference
+    means = {model: statistics.mean(results.scores(model, metric)) for model in results.models}
+    if first is None:
+        best = max(means, key=means.__getitem__)
+        return f"{best}: test {metric} {means[best]:.4f}."
+    rival = max((model for model in means if model != first), key=means.__getitem__)
+    gap, low, high, _, p = against(results, first, metric)[rival]
+    ahead, behind = first, rival
+    if gap < 0:
+        ahead, behind, gap, low, high = rival, first, -gap, -high, -low
+    of = float(results.by_user(behind, metric).mean())
+    relative = f" ({gap / of:.0%})" if of else ""
+    several = len(means) > 2
+    best = ", the best of the others," if several and behind == rival else ""
+    corrected = " after Holm's correction" if several else ""
+    sure = "significant" if p < LEVEL else "not significant"
+    one_seed = min(map(len, results.records.values())) == 1
+    return (
+        f"{ahead} is ahead of {behind}{best} by {gap:.4f} test {metric}{relative}; 95 % interval {low:+.4f} to "
+        f"{high:+.4f}, p {p_text(p)}{corrected}: {sure} at {LEVEL:.0%}."
+        + (" One seed each: how much seeds differ is not known." if one_seed else "")
+    )
+
+
+def _facts(results: Results) -> list[str]:
+    """Return what a reader of the tables must know, as lines of ``key: value``."""
+    about, rules = results.about, results.about["rules"]
+    records = [record for of_model in results.records.values() for record in of_model]
+    machine, versions = records[0]["machine"], records[0]["versions"]
+    packages = [name for name in ("recbole_bert4rec", "recbole", "torch") if name in versions]
+    late = [model for model in results.models if any(map(_is_best_at_the_end, results.records[model]))]
+    split, mode = rules["eval_args"]["split"], rules["eval_args"]["mode"]
+    facts = {
+        "Data": f"{about['dataset']}, {about['users']:,} users, {about['items']:,} items, "
+        f"{about['interactions']:,} interactions",
+        "Left out for all models": about["dropped"] and f"{about['dropped']:,} users with fewer than 4 interactions",
+        "Split": split if "GT" in split else LEAVE_ONE_OUT,
+        "Parts": about.get("parts"),
+        "Rows": "those of all models were proven equal before training",
+        "Ranking": f"the target among {_candidates(results)}",
+        "Ranking in validation": mode["valid"] != mode["test"] and mode["valid"],
+        "Selection": f"by validation {results.main_metric}; every run tested once",
+        "Seeds": ", ".join(map(str, about["seeds"])),
+        "Budget": about["budget"] and f"{about['budget']:g} s a run, and the step or validation under way",
+        "Best at the last epoch, so that a longer training may be better": ", ".join(late),
+        "Machine": f"{machine['processor']}, cores {machine['cores']}, threads {machine['threads']}, "
+        f"GPU {machine['gpu'] or 'none'}",
+        "Versions": ", ".join(f"{name} {versions[name]}" for name in packages),
+        "Git commit": ", ".join(sorted({record["commit"] for record in records if record.get("commit")})),
+    }
+    for variant, options in (about.get("variants") or {}).items():
+        facts[f"Variant {variant}"] = ", ".join(f"{key}: {value}" for key, value in options.items()) or "nothing set"
+    facts |= {f"Failed: {name}": reason for name, reason in results.failed.items()}
+    return [f"{key}: {value}" for key, value in facts.items() if value]
+
+
+def _is_best_at_the_end(record: dict[str, Any]) -> bool:
+    """Tell whether the last of several validations was the best."""
+    validated = [row["epoch"] for row in record["epochs"] if row.get("valid")]
+    return len(validated) > 1 and bool(record["best_epoch"] == validated[-1])
+
+
+def _candidates(results: Results) -> str:
+    """Say among which items the targets are ranked."""
+    rules = results.about["rules"]
+    mode = rules["eval_args"]["mode"]["test"]
+    if mode == "full":
+        seen = "left out" if rules["exclude_seen"] else "ranked like all others (RecBole's protocol)"
+        return f"all items, seen items {seen}"
+    return f"{mode[3:]} candidates ({mode}), none of them an item of the user, the same for every model"
+
+
+def _scores(results: Results, protocol: str) -> pd.DataFrame:
+    """Return mean and standard deviation over seeds, models by metrics; a cell is as :func:`_dressed` takes it."""
+    models, first = results.models, results.reference
+    table = pd.DataFrame({"model": models, "seeds": [str(len(results.records[model])) for model in models]})
+    for metric in distinct_metrics(results.metrics(protocol)):
+        runs = [results.scores(model, metric, protocol) for model in models]
+        means = pd.Series([statistics.mean(of_model) for of_model in runs])
+        places = means.rank(method="dense", ascending=False) * (len(models) > 1)
+        gaps = against(results, first, metric, protocol) if first and metric.partition("@")[0] in OF_RANKS else {}
+        differs = [model in gaps and gaps[model].corrected < LEVEL for model in models]
+        table[metric] = pd.Series([*zip(map(mean_text, runs), places, differs, strict=True)])
+    return table
+
+
+def _differences(results: Results, first: str) -> pd.DataFrame:
+    """Return the first model against each other one: difference, interval, p, and p corrected by Holm."""
+    rows = []
+    for metric in distinct_metrics(results.metrics()):
+        for rival, gap in against(results, first, metric).items():
+            texts = (f"{gap.mean:+.4f}", f"{gap.low:+.4f} to {gap.high:+.4f}", p_text(gap.p), p_text(gap.corrected))
+            rows.append([metric, f"{first} − {rival}", *texts])
+    return pd.DataFrame(rows, columns=["metric", "difference", "mean", "95 % interval", "p", "p (Holm)"])
+
+
+def p_text(value: float) -> str:
+    """Format a p for tables."""
+    return "< .0001" if value < 1e-4 else f"{value:.4f}"
+
+
+def _costs(results: Results) -> pd.DataFrame:
+    """Return the cost of each model's runs, in the median over seeds."""
+    columns = {
+        "epochs_trained": ("epochs", 2),
+        "best_epoch": ("best epoch (from 0)", 0),
+        "seconds": ("seconds", 1),
+        "training_seconds": ("of which training", 1),
+        "peak_memory_mb": ("peak memory, MB", 0),
+        "parameters": ("parameters", 0),
+    }
+    medians = results.table().groupby("model", sort=False)[[*columns]].median()
+    table = pd.DataFrame({"model": medians.index})
+    for name, (title, decimals) in columns.items():
+        table[title] = [f"{value:,.{decimals}f}".removesuffix(".00") for value in medians[name]]
+    return table
+
+
+def _one_line(text: object) -> str:
+    """Replace every run of white space, line breaks included, by one space."""
+    return " ".join(str(text).split())
+
+
+def _for_markdown(text: object) -> str:
+    """Escape a text for Markdown: tags, links, emphasis and cells of a table."""
+    return re.sub(r"[\\`*\[\]|]", r"\\\g<0>", html.escape(_one_line(text), quote=False))
+
+
+def _for_tex(text: object) -> str:
+    """Escape a text for LaTeX."""
+    words = {"\\": r"\textbackslash{}", "^": r"\textasciicircum{}", "~": r"\textasciitilde{}"}
+    words |= {"±": r"$\pm$", "<": "$<$", ">": "$>$"}
+    return "".join(words.get(sign, f"\\{sign}" if sign in "_&%#${}" else sign) for sign in _one_line(text))
+
+
+def _dressed(table: pd.DataFrame, escape: Callable[[object], str], best: str, second: str, star: str) -> pd.DataFrame:
+    """Return a table in a format; a cell is a text, or a text with its place and whether it differs from the first."""
+
+    def shown(cell: str | tuple[str, float, bool]) -> str:
+        text, place, differs = (cell, 0, False) if isinstance(cell, str) else cell
+        return {1: best, 2: second}.get(int(place), "{}").format(escape(text)) + (star if differs else "")
+
+    return table.map(shown).rename(columns=escape)
+
+
+def _markdown_table(table: pd.DataFrame, texts: int = 1) -> str:
+    """Return a table in Markdown; so many columns from the left hold words, the others numbers."""
+    dressed = _dressed(table, _for_markdown, "**{}**", "<u>{}</u>", r"\*")
+    sides = ["left"] * texts + ["right"] * (table.shape[1] - texts)
+    return str(dressed.to_markdown(index=False, disable_numparse=True, colalign=sides))
+
+
+def _empty(parts: int, height: float = 4.0, sharey: bool = False) -> tuple[Figure, list[Axes]]:
+    """Return a picture of so many parts side by side."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(10, height), layout="constrained")
+    return figure, [*figure.subplots(1, parts, squeeze=False, sharey=sharey)[0]]
+
+
+def _axis(results: Results) -> Figure:
+    """Draw test metrics along the option that a study varies, as the paper's Figures 3 and 4."""
+    runs = results.table().sort_values("varied", kind="stable")
+    metrics = results.metrics()
+    shown = [metric for metric in metrics if metric.endswith("@10")][:2] or metrics[:2]
+    figure, sides = _empty(len(shown))
+    for axes, metric in zip(sides, shown, strict=True):
+        of_variant = runs.groupby("model", sort=False)[["varied", f"test {metric}"]]
+        values, means = of_variant.mean().to_numpy().T
+        deviations = of_variant.std().fillna(0.0).to_numpy()[:, 1]
+        axes.errorbar(range(len(means)), means, deviations, marker="o")
+        axes.plot(of_variant.ngroup(), runs[f"test {metric}"], ".", zorder=3)
+        axes.set_xticks(range(len(means)), [f"{value:g}" for value in values])  # evenly, as the paper's powers of 2
+        axes.set(xlabel=results.about["varied"], ylabel=f"test {metric}")
+    return figure
+
+
+def _curves(results: Results) -> Figure:
+    """Draw validation against epochs and against seconds; a line is a run."""
+    columns, metric = 4, results.main_metric
+    figure, (left, right) = _empty(2, 4 + 0.22 * -(-len(results.models) // columns), sharey=True)
+    for number, (model, records) in enumerate(results.records.items()):
+        marker, line = _MARKERS[(number + number // 8) % 8], _LINES[number % 4]
+        for record in records:
+            rows = [row for row in record["epochs"] if (row.get("valid") or {}).get(metric) is not None]
+            style: dict[str, Any] = {"color": f"C{number}", "marker": marker, "linestyle": line, "label": model}
+            for axes, places in (
+                (left, [row["epoch"] + 1 for row in rows]),
+                (right, [row["at_second"] for row in rows]),
+            ):
+                axes.plot(places, [row["valid"][metric] for row in rows], markevery=max(1, len(rows) // 12), **style)
+    for axes, passed in ((left, "epochs trained"), (right, "seconds of training and validation")):
+        axes.set(xscale="log", xlabel=f"{passed} (logarithmic)")
+        axes.locator_params("x", subs=(1, 2, 5))
+        axes.xaxis.set_major_formatter("{x:g}")
+        axes.minorticks_off()
+    left.set(ylabel=f"validation {metric}")
+    lines = {str(line.get_label()): line for line in left.lines}  # one of each model
+    figure.legend(lines.values(), lines, loc="outside lower center", ncols=columns)
+    return figure
+
+
+def _intervals(results: Results, first: str) -> Figure:
+    """Draw the first model minus each other one in the main metric, with the 95 % interval."""
+    gaps = against(results, first, results.main_metric)
+    figure, [axes] = _empty(1, 1.2 + 0.35 * len(gaps))
+    for rival, gap in reversed(gaps.items()):
+        axes.errorbar(gap.mean, rival, xerr=gap.high - gap.mean, fmt="o", color="C0")
+    axes.axvline(0.0, color="black", linewidth=0.8)
+    axes.set(xlabel=f"{first} minus the model, test {results.main_metric}")
+    return figure
