@@ -15,8 +15,7 @@ from recbole_bert4rec.system.errors import UserError as UserError
 from recbole_bert4rec.system.when_imported import WhenImported
 
 if TYPE_CHECKING:
-    from recbole_bert4rec.comparison.compare import compare as compare
-    from recbole_bert4rec.comparison.comparison import Comparison as Comparison
+    from recbole_bert4rec.experiments.compare import compare as compare
     from recbole_bert4rec.plugin.callbacks import Callback as Callback
     from recbole_bert4rec.plugin.callbacks import StopTraining as StopTraining
     from recbole_bert4rec.plugin.model import BERT4Rec as BERT4Rec
@@ -31,8 +30,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.3.0"
 _NAMES = {
-    "comparison.compare": ("compare",),
-    "comparison.comparison": ("Comparison",),
+    "experiments.compare": ("compare",),
     "plugin.callbacks": ("Callback", "StopTraining"),
     "plugin.model": ("BERT4Rec",),
     "recommend.appending": ("append_items",),

@@ -121,4 +121,4 @@ def _compare(options: argparse.Namespace, flags: dict[str, str]) -> None:
         raise UserError("--verbose is for a single run; compared runs log to files")
     if options.nproc > 1 or options.engine is not None:
         raise UserError("models are compared in one process each; leave --nproc and --engine out")
-    compare.compare_named(options, flags, models_of(options))
+    compare.execute(argparse.Namespace(study=None, **vars(options)), flags)

@@ -78,8 +78,8 @@ def run_once(
         return record
     folder.mkdir(parents=True, exist_ok=True)
     file, log = folder / f"{name}.json", folder / f"{name}.log"
-    arguments = {"model": model, "dataset": dataset, "options": options, "config_files": [*config_files]}
-    arguments |= {"flags": {}, "budget": budget, "protocols": protocols, "test": test}
+    arguments: dict[str, Any] = {"model": model, "dataset": dataset, "options": options}
+    arguments |= {"config_files": [*config_files], "flags": {}, "budget": budget, "protocols": protocols, "test": test}
     seen = [0]
 
     def tick() -> None:
@@ -92,6 +92,7 @@ def run_once(
         in_own_process(train_here, folder, name, arguments, log=log, tick=tick)
     except FailedError as error:
         raise FailedError(f"{error} (log: {log})") from None
+    tick()
     return read_record(file)
 
 

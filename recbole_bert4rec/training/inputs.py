@@ -53,6 +53,9 @@ def user_layers(
 def configure(model: Model | None, dataset: str | None, layers: Layers, resume: Opened | None = None) -> Config:
     """Return RecBole's configuration of what a user names, or of the checkpoint that a run goes on from."""
     model, dataset, layers = resolve(model, dataset, layers, resume)
+    refuse_unknown_model(model)
+    if resume is not None:
+        refuse_other_models("--resume", model)
     config = translate_errors(lambda: PluginConfig(model, dataset, layers), "the configuration")
     if config["warm_start"] is not None:
         refuse_other_models("--warm_start", model)
@@ -105,9 +108,6 @@ def resolve(
     model = named_model(model, layers)
     if model is None:
         model = named_in_file(str(options["model"]), f"checkpoint {resume.path if resume else warm}")
-    refuse_unknown_model(model)
-    if resume is not None:
-        refuse_other_models("--resume", model)
     dataset = str(options["dataset"])
     of_log: dict[str, Any] = {}
     if is_table(dataset):

@@ -1,1 +1,0 @@
-"""Models or variants side by side on the same rows."""
