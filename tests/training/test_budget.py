@@ -11,7 +11,7 @@ from recbole_bert4rec.cli.words import seconds_of
 from recbole_bert4rec.plugin.callbacks import Callback
 from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.training.budget import NO_END, Budget
-from recbole_bert4rec.training.epochs import EpochLog
+from recbole_bert4rec.training.record import Record
 from tests.helpers.runs import make_config, make_trainer, prepare
 
 ROWS = [(f"u{u}", f"i{(u * t + t) % 23}", t) for u in range(1, 41) for t in range(4 + u % 12)]
@@ -48,7 +48,7 @@ def trainer_of(model: str, write_inter: Any, *callbacks: Callback, **options: An
 def test_a_training_ends_when_its_time_is_up_with_a_validated_model(
     model: str, eval_step: int, write_inter: Any
 ) -> None:
-    log = EpochLog()
+    log = Record()
     trainer, train, valid, test = trainer_of(model, write_inter, log, Budget(1.0), eval_step=eval_step)
     began = time.perf_counter()
     score, result = trainer.fit(train, valid, saved=True)

@@ -11,8 +11,8 @@ import torch
 
 from recbole_bert4rec.plugin.callbacks import Callback, RankedBatch
 from recbole_bert4rec.system.errors import UserError
-from recbole_bert4rec.training.build import Experiment, build
-from recbole_bert4rec.training.interactions import PHASES
+from recbole_bert4rec.training.build import Data, build
+from recbole_bert4rec.training.ranks import PHASES
 from tests.helpers.runs import make_config
 
 LEAVE_ONE_OUT = {"split": {"LS": "valid_and_test"}, "order": "TO", "group_by": "user", "mode": "full"}
@@ -24,15 +24,15 @@ def log() -> list[tuple[str, str, int]]:
     return [(f"u{u}", f"i{draw.randrange(12)}", t) for u in range(30) for t in range(5 + u % 6)]
 
 
-def start(model: str, write_inter: Any, exclude: bool | None = None, **options: Any) -> Experiment:
+def start(model: str, write_inter: Any, exclude: bool | None = None, **options: Any) -> tuple[Data, Any]:
     """A model, trained for one epoch without being validated."""
     sizes: dict[str, Any] = {"MAX_ITEM_LIST_LENGTH": 4, "eval_batch_size": 7, "topk": [5], "valid_metric": "MRR@5"}
     sizes["load_col"] = {"inter": ["user_id", "item_id", "timestamp"]}
     options = {"eval_args": LEAVE_ONE_OUT, "exclude_seen": exclude, **options}
-    experiment = build(make_config(model, **sizes, **options, **write_inter(log())))
-    experiment.trainer.eval_collector.data_collect(experiment.data.train)
-    experiment.trainer._train_epoch(experiment.data.train, 0)  # Pop counts
-    return experiment
+    data, trainer = build(make_config(model, **sizes, **options, **write_inter(log())))
+    trainer.eval_collector.data_collect(data.train)
+    trainer._train_epoch(data.train, 0)  # Pop counts
+    return data, trainer
 
 
 class Scores(Callback):
@@ -47,15 +47,15 @@ class Scores(Callback):
         self.of_user |= {user: (int(item), scores.clone()) for user, item, scores in rows}
 
 
-def scores_of(experiment: Experiment, phase: str) -> dict[int, tuple[int, Any]]:
+def scores_of(data: Data, trainer: Any, phase: str) -> dict[int, tuple[int, Any]]:
     """Target and scores of each user in validation or test."""
-    trainer, found = experiment.trainer, Scores()
+    found = Scores()
     before = tuple(trainer.callbacks)
     trainer.callbacks[:] = [*before, found]
     if phase == "valid":
-        trainer._valid_epoch(experiment.data.valid)
+        trainer._valid_epoch(data.valid)
     else:
-        trainer.evaluate(experiment.data.test, load_best_model=False)
+        trainer.evaluate(data.test, load_best_model=False)
     trainer.callbacks[:] = before
     return found.of_user
 
@@ -64,13 +64,13 @@ def scores_of(experiment: Experiment, phase: str) -> dict[int, tuple[int, Any]]:
 @pytest.mark.parametrize("model", ["BERT4Rec", "SASRec", "Pop", "BPR"])
 @pytest.mark.parametrize("phase", [0, 1])
 def test_what_is_ranked_equals_a_naive_rule(model: str, exclude: bool, phase: int, write_inter: Any) -> None:
-    experiment = start(model, write_inter, exclude, metrics=["GAUC", "MRR"])  # which all scores are for
-    dataset = experiment.data.test.dataset
+    data, trainer = start(model, write_inter, exclude, metrics=["GAUC", "MRR"])  # which all scores are for
+    dataset = data.test.dataset
     tokens = [dataset.field2id_token[field] for field in (dataset.uid_field, dataset.iid_field)]
     histories: dict[str, list[str]] = {}
     for user, item, _ in log():
         histories.setdefault(user, []).append(item)
-    found = scores_of(experiment, PHASES[phase])
+    found = scores_of(data, trainer, PHASES[phase])
     assert len(found) == 30
     for user, (target, scores) in found.items():
         items = histories[tokens[0][user]]
@@ -85,9 +85,9 @@ def test_among_sampled_candidates_the_rule_changes_nothing(exclude: bool, write_
     among = {"eval_args": {**LEAVE_ONE_OUT, "mode": "uni5"}, "epochs": 1}
     results = []
     for rule in (None, exclude):
-        experiment = start("SASRec", write_inter, rule, **among)
+        data, trainer = start("SASRec", write_inter, rule, **among)
         np.random.seed(0)
-        results.append(experiment.trainer.evaluate(experiment.data.test, load_best_model=False))
+        results.append(trainer.evaluate(data.test, load_best_model=False))
     assert results[0] == results[1]
 
 

@@ -1,4 +1,4 @@
-"""`also_test`: the selected weights under other protocols, as a run under each of them would test them."""
+"""`protocols`: the selected weights under other protocols, as a run under each of them would test them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_the_weights_are_tested_as_a_run_under_that_protocol_tests_them(
     protocols = {"unseen.yaml": UNSEEN, "drawn.yaml": DRAWN}
     for name, protocol in protocols.items():
         Path(name).write_text(yaml.safe_dump(protocol))
-    result = run(model=model, dataset=dataset, options=options, also_test=list(protocols))
+    result = run(model=model, dataset=dataset, options=options, protocols=list(protocols))
     alone = run(model=model, dataset=dataset, options=options)
     assert result.test_result == alone.test_result
     for name, protocol in protocols.items():
@@ -59,5 +59,5 @@ def test_a_protocol_that_cannot_be_followed_is_refused_before_training(
     options = {**ONE_EPOCH, **write_inter(ROWS)}
     Path("other.yaml").write_text(yaml.safe_dump(protocol))
     with pytest.raises(UserError, match=said):
-        run(model="BERT4Rec", dataset=options.pop("dataset"), options=options, also_test=["other.yaml"])
+        run(model="BERT4Rec", dataset=options.pop("dataset"), options=options, protocols=["other.yaml"])
     assert not list(Path().glob("saved/*"))
