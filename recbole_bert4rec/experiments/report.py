@@ -329,5 +329,6 @@ def _intervals(results: Results, first: str) -> Figure:
     for rival, gap in reversed(gaps.items()):
         axes.errorbar(gap.mean, rival, xerr=gap.high - gap.mean, fmt="o", color="C0")
     axes.axvline(0.0, color="black", linewidth=0.8)
+    axes.margins(y=0.3)
     axes.set(xlabel=f"{first} minus the model, test {results.main_metric}")
     return figure

@@ -98,12 +98,14 @@ def read_results(folder: Path, failed: Mapping[str, str] | None = None) -> Resul
     users: dict[str, pd.Index] = {}  # in the order of the first run
     for model in results.about["models"]:
         for name in results.about["runs"][model]:
-            file = folder / "runs" / f"{name}.json"
-            record = json.loads(file.read_text("utf-8")) if name not in results.failed and file.exists() else {}
-            if not record or record.get("unfinished"):
+            file, ranks_file = (folder / "runs" / f"{name}.{kind}" for kind in ("json", "parquet"))
+            if name in results.failed or not (file.exists() and ranks_file.exists()):
+                continue
+            record = json.loads(file.read_text("utf-8"))
+            if record.get("unfinished"):
                 continue
             results.records.setdefault(model, []).append(record)
-            targets = pd.read_parquet(folder / "runs" / f"{name}.parquet")
+            targets = pd.read_parquet(ranks_file)
             for protocol, tested in targets.groupby(targets.get("protocol", pd.Series("", targets.index)), sort=False):
                 by_user = tested.set_index("user")["rank"]
                 ordered = by_user.loc[users.setdefault(str(protocol), by_user.index)]
