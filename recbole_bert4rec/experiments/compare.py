@@ -91,14 +91,14 @@ def compare(
         UserError: a mistake in options or data; matplotlib is not installed; or a run failed (the others are reported
             all the same).
     """
-    need("a comparison", "matplotlib")
+    need("a comparison", "jinja2", "matplotlib")
     suppress_dependency_warnings()
     with in_program(), shown(screen, sys.stdout), restored_environment():  # RecBole hides GPUs
         layers = user_layers(options, config_files, {})
-        of_variants, axis, study = _read_variants(variants)
+        of_variants, axis, study = read_variants(variants)
         named = [models] if isinstance(models, (str, type)) else [*models]
-        contestants = _contestants(named, of_variants, layers)
-        reference = _contestant(MODEL_NAME, {}, layers)
+        contestants = contestants_of(named, of_variants, layers)
+        reference = _arguments(MODEL_NAME, {}, layers)
         _, name, resolved = resolve("several", dataset, layers)
         for contestant in (reference, *contestants.values()):
             contestant["config_files"].insert(0, resolved.of_log)
@@ -117,7 +117,7 @@ def compare(
             return _compare(reference, contestants, about, protocols or (), target, screen)
 
 
-def _read_variants(
+def read_variants(
     variants: Mapping[str, Mapping[str, Any]] | str | None,
 ) -> tuple[dict[str, dict[str, Any]], str | None, str]:
     """Return the options of each variant, the axis, and how the folder's name begins."""
@@ -147,7 +147,7 @@ def _read_variants(
     return named, axis, Path(variants).stem if isinstance(variants, str) else "study"
 
 
-def _contestants(
+def contestants_of(
     models: Sequence[str | type], variants: Mapping[str, Mapping[str, Any]], layers: Layers
 ) -> dict[str, dict[str, Any]]:
     """Return the arguments of the runs of each model, or of each variant of one model, by its name."""
@@ -155,14 +155,14 @@ def _contestants(
         if len(models) > 1:
             raise UserError(f"a study varies one model, but there are {', '.join(map(class_name, models))}")
         known_as(models[0])  # a variant may name it
-        return {label: _contestant(one.get("model", models[0]), one, layers) for label, one in variants.items()}
+        return {label: _arguments(one.get("model", models[0]), one, layers) for label, one in variants.items()}
     names = [known_as(model) for model in models]
     if twice := [name for name in names if names.count(name) > 1]:
         raise UserError(f"--model={','.join(names)} names the model {twice[0]} twice")
-    return {name: _contestant(model, {}, layers) for name, model in zip(names, models, strict=True)}
+    return {name: _arguments(model, {}, layers) for name, model in zip(names, models, strict=True)}
 
 
-def _contestant(model: str | type, variant: Mapping[str, Any], layers: Layers) -> dict[str, Any]:
+def _arguments(model: str | type, variant: Mapping[str, Any], layers: Layers) -> dict[str, Any]:
     """Return the arguments of a model's runs: files that name no model, several, or it; a variant's options win."""
     refuse_unknown_model(known_as(model))
     files = []
@@ -206,7 +206,7 @@ def _compare(
 ) -> ComparisonResult:
     """Prove that the rows are equal, make all runs, and report on them."""
     dataset: str = about["dataset"]
-    _check_options(contestants, about["variants"], dataset)
+    check_options(contestants, about["variants"], dataset)
     config = config_of(reference, dataset, {})
     read = folder_read(config["data_path"], config["conversion"])
     check_not_mapped(config, read, "a comparison or a study")
@@ -237,7 +237,7 @@ def _compare(
     return ComparisonResult(results.table(), written, results.records)
 
 
-def _check_options(
+def check_options(
     contestants: Mapping[str, Contestant], variants: Mapping[str, Mapping[str, Any]], dataset: str
 ) -> None:
     """Refuse models that cannot rank, and options with mistakes; all of them at once.

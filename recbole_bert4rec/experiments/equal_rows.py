@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import torch
 from numpy.typing import NDArray
 from recbole.config import Config
 from recbole.data.dataset import Dataset
-from recbole.utils import dataset_arguments
+from recbole.utils import ModelType, dataset_arguments
+from torch import Tensor
 
 from recbole_bert4rec.experiments.store import fingerprint
 from recbole_bert4rec.options.auto import most_epochs
@@ -74,12 +76,15 @@ def check_equal_rows(reference: Contestant, contestants: Mapping[str, Contestant
         compared.add(kind)
         if not np.array_equal(items, _items(read)):
             raise UserError(f"{label} reads other items than BERT4Rec; the two cannot be compared")
-        for phase, ours, theirs in zip(PHASES, rows, _rows(load_data(config, read)), strict=True):
+        data_of_model = load_data(config, read)
+        for phase, ours, theirs in zip(PHASES, rows, _rows(data_of_model), strict=True):
             if not ours.equals(theirs):
                 raise UserError(
                     f"{label} has other users or targets in {phase} than BERT4Rec: {len(theirs)} rows, not the same "
                     f"{len(ours)}"
                 )
+        if config["MODEL_TYPE"] == ModelType.SEQUENTIAL:
+            _check_histories(label, data, data_of_model)
     return {
         "rules": rules,
         "dropped": len(counts) - (data.dataset.user_num - 1),
@@ -105,6 +110,25 @@ def _rows(data: Data) -> list[pd.DataFrame]:
         user, target = (np.asarray(dataset.field2id_token[field])[ids] for field, ids in pairs)
         tables.append(pd.DataFrame({"user": user, "target": target}).sort_values("user", ignore_index=True))
     return tables
+
+
+def _check_histories(label: str, ours: Data, theirs: Data) -> None:
+    """Refuse a model that reads other items before a target, or in another order."""
+    width = min(data.config["MAX_ITEM_LIST_LENGTH"] for data in (ours, theirs))
+    for phase, loaders in zip(PHASES, ((ours.valid, theirs.valid), (ours.test, theirs.test)), strict=True):
+        if not torch.equal(*(_histories(loader._dataset, width) for loader in loaders)):
+            raise UserError(f"{label} sees other histories in {phase} than BERT4Rec")
+
+
+def _histories(dataset: Dataset, width: int) -> Tensor:
+    """Return the last items before each target, by user; zeros stand before shorter histories.
+
+    *Shape:* (R, width)
+    """
+    rows = dataset[torch.arange(len(dataset))]
+    places = rows[dataset.item_list_length_field].unsqueeze(1) - width + torch.arange(width)
+    items = rows[dataset.iid_field + dataset.config["LIST_SUFFIX"]].gather(1, places.clamp_min(0))
+    return torch.where(places >= 0, items, 0)[rows[dataset.uid_field].argsort()]
 
 
 def shared_rules(reference: Config, few: bool) -> dict[str, Any]:

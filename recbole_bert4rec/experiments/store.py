@@ -13,7 +13,6 @@ from typing import Any
 
 from recbole.config import Config
 
-from recbole_bert4rec import checkpoints
 from recbole_bert4rec.checkpoints import is_plain, last_of
 from recbole_bert4rec.logs.items import digests
 from recbole_bert4rec.options.table import WITHOUT_EFFECT
@@ -25,6 +24,7 @@ from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.system.files import digest_of
 from recbole_bert4rec.system.processes import FailedError, in_own_process
 from recbole_bert4rec.system.yaml_files import read_yaml
+from recbole_bert4rec.training.inputs import begun_training
 from recbole_bert4rec.training.record import read_record
 from recbole_bert4rec.training.run import run
 from recbole_bert4rec.training.screen import silence
@@ -101,19 +101,11 @@ def train_here(folder: Path, name: str, arguments: Mapping[str, Any], callbacks:
     suppress_dependency_warnings()
     weights = folder / f"{name}.pth"
     ranks = folder / f"{name}.parquet" if arguments["test"] else None
-    result = run(**arguments, checkpoint=weights, ranks=ranks, resume=_begun(weights), callbacks=callbacks)
+    begun = begun_training(weights)
+    result = run(**arguments, checkpoint=weights, ranks=ranks, resume=begun and begun.path, callbacks=callbacks)
     if result.record["best_epoch"] is None:
         raise UserError(f"{name} ended without a validation, by which it could be selected")
     Path(last_of(weights)).unlink(missing_ok=True)
-
-
-def _begun(weights: Path) -> str | None:
-    """Return the file that an interrupted training goes on from; None if there is none, or it is damaged."""
-    for file in (last_of(weights), str(weights)):
-        with suppress(UserError):
-            checkpoints.read(file)
-            return file
-    return None
 
 
 def finished(folder: Path, name: str, with_ranks: bool) -> dict[str, Any] | None:

@@ -22,7 +22,9 @@ from recbole_bert4rec.options.user_models import Model, is_ours
 from recbole_bert4rec.plugin.callbacks import Callback, Observed
 from recbole_bert4rec.plugin.compat import trust
 from recbole_bert4rec.plugin.config import Layers, plain_config, stored_config
+from recbole_bert4rec.plugin.dataset import BERT4RecDataset
 from recbole_bert4rec.plugin.loading import item_tokens
+from recbole_bert4rec.plugin.model import BERT4Rec
 from recbole_bert4rec.plugin.trainer import transitions_of
 from recbole_bert4rec.recommend.answers import check_names_of_columns
 from recbole_bert4rec.recommend.histories import Histories
@@ -140,14 +142,18 @@ def check_recommend(recommend: str | None, k: int, dataset: str | None) -> None:
         refuse_same("--recommend", recommend, "--dataset", dataset)
 
 
-def write_recommendations(data: Data, trainer: Observed, path: str, k: int) -> None:
-    """Write user, item, rank (from 1) and score of all users' best next items."""
-    training = data.train._dataset
-    told = training.all_histories()  # with the items of validation and test
+def recommender_of(model: BERT4Rec, dataset: BERT4RecDataset) -> Recommender:
+    """Return a trained model with the whole history of every user, valid and test included."""
+    told = dataset.all_histories()
     users = np.array(told["users"], dtype=object)
     histories = Histories(users, told["items"].numpy(), told["offsets"].numpy())
-    options, items = training.config.final_config_dict, Items(item_tokens(training))
-    recommender = Recommender(trainer.model.eval(), options, items, training.training_counts(), histories)
+    options, items = dataset.config.final_config_dict, Items(item_tokens(dataset))
+    return Recommender(model.eval(), options, items, dataset.training_counts(), histories)
+
+
+def write_recommendations(data: Data, trainer: Observed, path: str, k: int) -> None:
+    """Write user, item, rank (from 1) and score of all users' best next items."""
+    recommender = recommender_of(trainer.model, data.train._dataset)
     getLogger().info(f"recommending: {recommender.viewed.why}")
     table = recommender.recommend(k=k)
     with atomic_write(path) as temporary:
@@ -155,4 +161,4 @@ def write_recommendations(data: Data, trainer: Observed, path: str, k: int) -> N
             table.to_csv(temporary, index=False)
         else:
             table.to_parquet(temporary, index=False)
-    say(f"up to {k} items for each of {table[training.uid_field].nunique()} users written to {path}")
+    say(f"up to {k} items for each of {table[recommender.fields[0]].nunique()} users written to {path}")

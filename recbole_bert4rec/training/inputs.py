@@ -145,18 +145,24 @@ def _newest_checkpoint(model: Model | None, dataset: str | None, layers: Layers)
         wanted["dataset"] = data_set_name(str(wanted["dataset"]))
     folder = Path(str(options.get("checkpoint_dir", "saved")))
     for file in sorted(folder.glob(f"*{checkpoints.LAST}"), key=lambda file: file.stat().st_mtime, reverse=True):
-        try:
-            opened = Opened(str(file), checkpoints.read(file))
-        except ForeignFileError:
-            continue
-        except UserError as error:
-            getLogger().warning(f"not resumed: {error}")
-            continue
-        config = opened.state["config"]
-        found = {"model": class_name(config["model"]), "dataset": config["dataset"]}
-        if all(value is None or found[name] == value for name, value in wanted.items()):
-            return opened
+        if (opened := begun_training(file)) is not None:
+            config = opened.state["config"]
+            found = {"model": class_name(config["model"]), "dataset": config["dataset"]}
+            if all(value is None or found[name] == value for name, value in wanted.items()):
+                return opened
     getLogger().warning(f"--resume finds no run in {folder} of this model and data set; a new one begins")
+    return None
+
+
+def begun_training(weights: str | os.PathLike[str]) -> Opened | None:
+    """Open the state that a training goes on from, or else its best epoch; a damaged file is named and left out."""
+    for file in (checkpoints.last_of(weights), checkpoints.best_of(weights)):
+        if os.path.isfile(file):
+            try:
+                return Opened(file, checkpoints.read(file))
+            except UserError as error:
+                if not isinstance(error, ForeignFileError):
+                    getLogger().warning(f"not resumed: {error}")
     return None
 
 

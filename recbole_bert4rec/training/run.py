@@ -224,9 +224,9 @@ def _run(
             if others:
                 written["also"] = test_protocols(others, trainer.saved_model_file, of_users if ranks else None)
             if rank_of(config) == 0:
-                if ranks is not None and of_users:
-                    write_ranks(ranks, of_users)
                 write_json(record.path, written)
+                if ranks is not None and of_users:
+                    write_ranks(ranks, of_users)  # last: whoever finds both has a whole run
                 if wants_refit(config) and not only_evaluated:
                     written["refit"] = refit(trainer)
                     write_json(record.path, written)

@@ -117,7 +117,7 @@ def test_an_option_that_only_some_of_the_compared_models_know_is_said_once(
     def stop(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("recbole_bert4rec.comparison.compare.in_own_process", stop)
+    monkeypatch.setattr("recbole_bert4rec.experiments.compare.in_own_process", stop)
     assert main(["--model=BERT4Rec,GRU4Rec,Pop", "--seeds=3", "--num_layers=2", "--use_gpu=False"]) == 130
     said = capsys.readouterr()
     assert said.out.count("num_layers") == 1

@@ -18,11 +18,10 @@ import pandas as pd
 from recbole_bert4rec import checkpoints
 from recbole_bert4rec.system.environment import shipped
 from recbole_bert4rec.training.build import load_data
-from recbole_bert4rec.training.inputs import configure
-from recbole_bert4rec.training.request import RunRequest
 from recbole_bert4rec.training.run import run
 from tests.fuzz.mutants import mutant
 from tests.helpers.data import atomic_file
+from tests.helpers.runs import configured
 
 QUIET = {"show_progress": False, "state": "critical", "use_gpu": False}
 SMALL = {"hidden_size": 8, "inner_size": 8, "n_layers": 1, "n_heads": 1, "MAX_ITEM_LIST_LENGTH": 8, "epochs": 1}
@@ -58,9 +57,7 @@ def _inter(separator: str = "\t", header: str = "user_id:token\titem_id:token\tt
 
 
 def _read_inter(path: Path) -> None:
-    options = {**QUIET, **SMALL, "data_path": "data"}
-    config = configure(RunRequest(dataset="toy", options=options))
-    load_data(config)
+    load_data(configured(dataset="toy", **{**QUIET, **SMALL, "data_path": "data"}))
 
 
 def _toy() -> dict[str, bytes]:
@@ -89,7 +86,7 @@ def _shipped(kind: str) -> list[bytes]:
 
 
 def _read_yaml(path: Path) -> None:
-    configure(RunRequest(dataset="toy", config_files=(str(path),), options={**QUIET, "data_path": "data"}))
+    configured(dataset="toy", files=(str(path),), **{**QUIET, "data_path": "data"})
 
 
 @cache

@@ -11,6 +11,7 @@ from recbole_bert4rec.plugin.build import make_trainer as make_trainer_of
 from recbole_bert4rec.plugin.callbacks import Callback, RankedBatch, StopTraining
 from recbole_bert4rec.plugin.config import Layers, PluginConfig
 from recbole_bert4rec.training import build
+from recbole_bert4rec.training.inputs import configure, opened_checkpoint, user_layers
 
 QUIET = {"show_progress": False, "state": "error", "use_gpu": False}
 
@@ -20,6 +21,14 @@ MRR_OF_3 = {"topk": [3], "metrics": ["MRR"], "valid_metric": "MRR@3"}
 
 def make_config(model: Any = "BERT4Rec", dataset: str = "ml-100k", **options: Any) -> PluginConfig:
     return PluginConfig(model, dataset, Layers(options={**QUIET, **options}))
+
+
+def configured(
+    model: Any = None, dataset: str | None = None, resume: Any = None, files: Any = (), **options: Any
+) -> Config:
+    """The configuration of a run that is asked for by these arguments."""
+    layers = user_layers(options, files, {})
+    return configure(model, dataset, layers, opened_checkpoint(resume, model, dataset, layers))
 
 
 def prepare(config: Config) -> tuple[Any, Any, Any, Any]:

@@ -15,8 +15,8 @@ import pytest
 import torch
 
 from recbole_bert4rec.system.errors import UserError
+from recbole_bert4rec.training.afterwards import recommender_of
 from recbole_bert4rec.training.build import read_dataset
-from recbole_bert4rec.training.recommending import recommender_of
 from recbole_bert4rec.training.run import run
 from tests.helpers.data import CYCLE
 from tests.helpers.programs import assert_main_refuses, assert_refused, run_here, run_py

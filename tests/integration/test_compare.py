@@ -147,7 +147,7 @@ def test_mistakes_are_one_line(arguments: tuple[str, ...], named: str, capsys: p
 @pytest.mark.slow
 def test_models_are_tested_under_further_protocols_beside(data: dict[str, str]) -> None:
     Path("few.yaml").write_text("eval_args: {mode: pop5}\ncandidates: paper\ntopk: [3]\nvalid_metric: MRR@3\n")
-    flag = "--also_test=protocol-full-unseen.yaml few.yaml"
+    flag = "--protocols=protocol-full-unseen.yaml few.yaml"
     done = compare("BERT4Rec,Pop", flag, **{**data, "epochs": "1"})
     assert done.returncode == 0, done.stderr
     for record in records(epochs=1).values():
@@ -161,8 +161,7 @@ def test_models_are_tested_under_further_protocols_beside(data: dict[str, str]) 
 @pytest.mark.slow
 def test_a_script_without_a_main_guard_is_told_of_it(data: dict[str, str]) -> None:
     Path("mine.py").write_text(
-        "from pathlib import Path\nfrom recbole_bert4rec import Comparison, compare\n"
-        f"compare(Comparison(['Pop', 'BERT4Rec'], 'toy', options={data!r}), Path('together'))\n"
+        f"from recbole_bert4rec import compare\ncompare(['Pop', 'BERT4Rec'], 'toy', {data!r}, folder='together')\n"
     )
     done = subprocess.run(
         [sys.executable, "mine.py"], capture_output=True, text=True, env=ENVIRONMENT, timeout=300, check=False

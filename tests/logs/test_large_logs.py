@@ -20,8 +20,7 @@ from recbole.quick_start import load_data_and_model
 import recbole_bert4rec.logs.convert as conversions
 import recbole_bert4rec.logs.events as events
 from recbole_bert4rec.checkpoints import read
-from recbole_bert4rec.comparison.compare import compare
-from recbole_bert4rec.comparison.comparison import Comparison
+from recbole_bert4rec.experiments.compare import compare
 from recbole_bert4rec.logs.conversion import folder_read, read_record
 from recbole_bert4rec.logs.convert import convert
 from recbole_bert4rec.logs.formats import Reading
@@ -29,9 +28,8 @@ from recbole_bert4rec.logs.mapped import TIMES, is_mapped
 from recbole_bert4rec.plugin.mapped import MappedDataset
 from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.training.build import load_data
-from recbole_bert4rec.training.request import RunResult
-from recbole_bert4rec.training.run import run
-from recbole_bert4rec.training.screen import data_facts
+from recbole_bert4rec.training.run import RunResult, run
+from recbole_bert4rec.training.screen import parts_text
 from tests.helpers.runs import QUIET, make_config, prepare
 
 NAMES = ("user_id", "item_id", "timestamp")
@@ -82,7 +80,9 @@ def options_of(folder: Path, **more: Any) -> dict[str, Any]:
 def assert_same_data(memory: Path, disk: Path, **options: Any) -> None:
     """Check that training, validation and test read the same from both."""
     found = [load_data(make_config(**options_of(folder, **options))) for folder in (memory, disk)]
-    assert data_facts(found[0]) == data_facts(found[1])
+    assert parts_text(found[0]) == parts_text(found[1])
+    assert found[0].interactions == found[1].interactions
+    assert np.array_equal(found[0].period, found[1].period)
     (one, *parts), (other, *mapped) = ((data.dataset, data.train, data.valid, data.test) for data in found)
     assert isinstance(other, MappedDataset)
     for field in NAMES[:2]:
@@ -116,7 +116,7 @@ def test_a_run_on_a_large_log_is_the_run_in_memory(tmp_path: Path, monkeypatch: 
         found.append(run(model="BERT4Rec", dataset=log, options=options, **asked))
     memory, disk = found
     assert (tmp_path / "memory.csv").read_text() == (tmp_path / "disk.csv").read_text()
-    assert memory.refit_test_result == disk.refit_test_result
+    assert memory.record["refit"]["test_result"] == disk.record["refit"]["test_result"]
     assert memory.test_result == disk.test_result
     assert memory.best_valid_result == disk.best_valid_result
     for one, other in zip(memory.record["epochs"], disk.record["epochs"], strict=True):
@@ -234,7 +234,7 @@ def test_other_models_and_comparisons_have_an_atomic_file_and_read_no_sorted_one
             prepare(make_config(model, folder.name, data_path=str(folder.parent)))
     options = {"data_path": str(folder.parent), "exact_time": "True", "use_gpu": "False"}
     with pytest.raises(UserError, match=folder.name):
-        compare(Comparison(("BERT4Rec", "SASRecPlus"), folder.name, options=options), tmp_path / "compared")
+        compare(["BERT4Rec", "SASRecPlus"], folder.name, options, folder=tmp_path / "compared")
     assert run(model="Pop", dataset=log, options=SMALL).test_result
     assert (folder / "log-log.inter").is_file()
     record = read_record(folder)

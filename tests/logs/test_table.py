@@ -20,11 +20,9 @@ from recbole_bert4rec.logs.read import ask, connected
 from recbole_bert4rec.system.constants import NAMES_OF_COLUMNS
 from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.system.interrupts import Interrupted, handled
-from recbole_bert4rec.training.inputs import configure
-from recbole_bert4rec.training.request import RunRequest
 from recbole_bert4rec.training.run import run
 from tests.helpers.data import atomic_file
-from tests.helpers.runs import QUIET, make_config, prepare
+from tests.helpers.runs import QUIET, configured, make_config, prepare
 
 FRAME = pd.DataFrame(
     {
@@ -172,7 +170,7 @@ def test_further_columns_are_kept_where_they_are_asked_for_with_their_types(endi
 def test_a_filter_that_cannot_be_meant_is_refused(options: dict[str, Any], named: str, tmp_path: Path) -> None:
     log = write(RATED, tmp_path / "log.csv")
     with pytest.raises(UserError, match=named):
-        create_dataset(configure(RunRequest(dataset=log, options={**QUIET, **COLUMNS, **options})))
+        create_dataset(configured(dataset=log, **{**QUIET, **COLUMNS, **options}))
 
 
 def test_a_user_column_with_the_name_of_a_column_of_the_table_is_refused_before_training(tmp_path: Path) -> None:
@@ -188,13 +186,13 @@ def test_a_run_goes_on_with_a_log_whose_columns_have_other_names(tmp_path: Path)
     renamed = {"who": "customer", "what": "product", "when": "bought"}
     other = write(RATED.rename(columns=renamed), tmp_path / "other.csv")
     names = dict(zip(NAMES_OF_COLUMNS, renamed.values(), strict=True))
-    config = configure(RunRequest(dataset=other, resume=str(first.checkpoint), options={**options, **names}))
+    config = configured(dataset=other, resume=first.checkpoint, **{**options, **names})
     assert config["load_col"]["inter"] == ["customer", "product", "bought", "stars"]
 
 
 def test_all_columns_of_a_log_are_its_three(tmp_path: Path) -> None:
     log = write(RATED, tmp_path / "log.csv")
-    config = configure(RunRequest(dataset=log, options={**QUIET, **COLUMNS, "load_col": {"inter": "*"}}))
+    config = configured(dataset=log, **QUIET, **COLUMNS, load_col={"inter": "*"})
     assert create_dataset(config).inter_num == len(RATED)
 
 
@@ -213,7 +211,7 @@ def test_values_that_are_wanted_and_not_there_and_gaps_are_said(tmp_path: Path, 
     frame.loc[:4, "stars"] = "NULL"
     log = write(frame, tmp_path / "log.csv")
     filters = {"val_interval": {"event": ["buy", "vew"], "stars": "[0,9]"}}
-    config = configure(RunRequest(dataset=log, options={**QUIET, **COLUMNS, **filters}))
+    config = configured(dataset=log, **QUIET, **COLUMNS, **filters)
     assert "5 rows" in caplog.text
     assert create_dataset(config).inter_num == ((frame["event"] == "buy") & (frame["stars"] != "NULL")).sum()
     assert "['vew']" in caplog.text
@@ -225,10 +223,7 @@ def test_a_log_is_filtered_by_its_own_columns_in_whatever_way_they_were_read_bef
     numbers, texts = {"val_interval": {"stars": "[2,3]"}}, {"val_interval": {"stars": ["2.5"]}}
     more = {"val_interval": {"stars": "[2,inf)"}, "load_col": {"inter": [*FIELDS, "stars", "note"]}}
     asked = (numbers, texts, numbers, {"val_interval": {"stars": ["2.5", "4.5"]}}, more, {"threshold": {"stars": 2}})
-    found = [
-        create_dataset(configure(RunRequest(model=model, dataset=log, options={**QUIET, **COLUMNS, **options})))
-        for options in asked
-    ]
+    found = [create_dataset(configured(model, log, **{**QUIET, **COLUMNS, **options})) for options in asked]
     stars = RATED["stars"]
     wanted = [stars.between(2, 3), stars == 2.5, stars.between(2, 3), stars.isin([2.5, 4.5]), stars >= 2, stars > 0]
     assert [dataset.inter_num for dataset in found] == [rows.sum() for rows in wanted]

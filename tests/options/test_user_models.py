@@ -17,16 +17,13 @@ from recbole.model.abstract_recommender import SequentialRecommender
 from recbole.quick_start import load_data_and_model, run_recbole
 from recbole.utils import get_model
 
-from recbole_bert4rec import BERT4Rec, Comparison, load, run
+from recbole_bert4rec import BERT4Rec, compare, load, run, tune
 from recbole_bert4rec.checkpoints import read
 from recbole_bert4rec.cli.main import main
-from recbole_bert4rec.comparison.study import read_study
 from recbole_bert4rec.core.losses import mask_weights
 from recbole_bert4rec.options import user_models
 from recbole_bert4rec.options.user_models import chosen, known_as
 from recbole_bert4rec.system.errors import UserError
-from recbole_bert4rec.tuning.objective import Task
-from recbole_bert4rec.tuning.tune import SearchRequest, tune
 from tests.helpers.runs import QUIET, make_config, make_trainer, prepare
 from tests.helpers.small import ROWS, SMALL
 
@@ -287,7 +284,7 @@ def test_a_file_names_a_model_but_imports_nothing(module: str, write_inter: Any)
         run(config_files=["mine.yaml"], **request)
     Path("study.yaml").write_text(f"variants: {{a: {{}}, b: {{model: '{module}:Mine'}}}}\n")
     with pytest.raises(UserError, match=r"study\.yaml.*my_models:Mine"):
-        read_study("study.yaml")
+        compare("BERT4Rec", "toy", variants="study.yaml")
     for command in ("run", "compare", "tune"):
         more = ["--params_file=x"] if command == "tune" else []
         assert main([command, "--config_files=mine.yaml", "--dataset=toy", *more]) == 2
@@ -299,7 +296,7 @@ def test_a_file_names_a_model_but_imports_nothing(module: str, write_inter: Any)
 def test_two_models_of_one_name_are_not_compared(module: str) -> None:
     Path("my_others.py").write_text(MODULE)
     with pytest.raises(UserError, match="--model=Mine,Mine"):
-        Comparison(("my_models:Mine", "my_others:Mine"), "toy")
+        compare(["my_models:Mine", "my_others:Mine"], "toy")
 
 
 def test_other_processes_need_a_class_of_a_module() -> None:
@@ -307,4 +304,4 @@ def test_other_processes_need_a_class_of_a_module() -> None:
         pass
 
     with pytest.raises(UserError, match="Local"):
-        tune(SearchRequest(Task(model=Local, dataset="toy"), "space"))  # type: ignore[arg-type]
+        tune(Local, "toy", "space")

@@ -11,13 +11,14 @@ import numpy as np
 import pytest
 import torch
 
-from recbole_bert4rec.comparison.comparison import Comparison
-from recbole_bert4rec.comparison.rows import check_equal_rows
+from recbole_bert4rec.experiments.compare import contestants_of
+from recbole_bert4rec.experiments.equal_rows import check_equal_rows
 from recbole_bert4rec.plugin.loader import WindowDataLoader
 from recbole_bert4rec.plugin.split import moments
 from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.training import build
-from recbole_bert4rec.training.seen import SeenRule
+from recbole_bert4rec.training.inputs import user_layers
+from recbole_bert4rec.training.ranks import SeenRule
 from tests.helpers.runs import MRR_OF_3, make_config, prepare
 
 SMALL = {**MRR_OF_3, "MAX_ITEM_LIST_LENGTH": 100}
@@ -175,14 +176,14 @@ def test_the_rule_about_seen_items_knows_no_later_ones(model: str, write_inter: 
     options = {**write_inter(log()), **SMALL, "eval_args": {"split": split, "order": "TO"}, "exclude_seen": True}
     _, _, *ours = prepare(make_config(**options))
     data = build.load_data(make_config(model, **{**options, **MODELS[model]}))
-    rule = SeenRule(True, data.interactions, data.valid, data.test)
-    for loader, own in zip((data.valid, data.test), ours, strict=True):
-        rule.on_test_begin(None, loader)  # type: ignore[arg-type]
+    rule = SeenRule(True, data.table, data.valid, data.test)
+    assert rule._seen is not None
+    for loader, own, seen in zip((data.valid, data.test), ours, rule._seen, strict=True):
         rows = own._dataset.inter_feat
         row, items = own._dataset.sequences.seen(rows["user_id"], rows["target_position"])
         expected = set(zip(rows["user_id"][row].tolist(), items.tolist(), strict=True))
         users = loader._dataset.inter_feat["user_id"].numpy()
-        place, found_items = rule._seen(users)
+        place, found_items = seen[users].nonzero()
         assert set(zip(users[place].tolist(), found_items.tolist(), strict=True)) == expected
         assert expected
 
@@ -192,6 +193,6 @@ def test_models_are_compared_on_equal_rows(write_inter: Any) -> None:
     rules = "eval_args: {split: {GT: {quantile: 0.8, validation: LTI}}, order: TO, group_by: user, mode: full}"
     Path("protocol.yaml").write_text(f"{rules}\ntopk: [3]\nmetrics: [MRR]\nvalid_metric: MRR@3\nexclude_seen: True\n")
     options = {"data_path": data["data_path"], "epochs": "1"}
-    comparison = Comparison(("BERT4Rec", "SASRec", "BPR"), "toy", ("protocol.yaml",), options)
-    about = check_equal_rows(comparison, lambda model: None)
+    contestants = contestants_of(["BERT4Rec", "SASRec", "BPR"], {}, user_layers(options, ["protocol.yaml"], {}))
+    about = check_equal_rows(contestants["BERT4Rec"], contestants, "toy")
     assert len(about["rows"]) == len(naive(log())[1])

@@ -9,11 +9,12 @@ import pytest
 import torch
 from recbole.quick_start import load_data_and_model, run_recbole
 
-from recbole_bert4rec.comparison.comparison import Comparison
-from recbole_bert4rec.comparison.rows import check_equal_rows
+from recbole_bert4rec.experiments.compare import contestants_of
+from recbole_bert4rec.experiments.equal_rows import check_equal_rows
 from recbole_bert4rec.plugin.config import CAUSAL_MODELS
 from recbole_bert4rec.plugin.loader import WindowDataLoader
 from recbole_bert4rec.system.errors import UserError
+from recbole_bert4rec.training.inputs import user_layers
 from tests.helpers.data import histories_to_rows, overlapping_histories
 from tests.helpers.runs import MRR_OF_3, QUIET, make_config, make_trainer, prepare
 
@@ -128,7 +129,12 @@ def test_a_comparison_notices_histories_in_another_order(write_inter: Any) -> No
     data = write_inter(rows)
     rules = {"data_path": data["data_path"], "topk": "[3]", "metrics": "['MRR']", "valid_metric": "MRR@3"}
     options, by_user = {**rules, "exact_time": "True"}, {"training_rows": "user"}
+
+    def check(**asked: str) -> None:
+        contestants = contestants_of(["BERT4Rec", "SASRec"], {}, user_layers(asked, (), {}))
+        check_equal_rows(contestants["BERT4Rec"], contestants, "toy")
+
     for more in ({}, by_user):
-        with pytest.raises(UserError, match="SASRec"):
-            check_equal_rows(Comparison(("BERT4Rec", "SASRec"), "toy", (), {**options, **more}), lambda model: None)
-    check_equal_rows(Comparison(("BERT4Rec", "SASRec"), "toy", (), {**rules, **by_user}), lambda model: None)
+        with pytest.raises(UserError, match="SASRec sees other histories"):
+            check(**options, **more)
+    check(**rules, **by_user)

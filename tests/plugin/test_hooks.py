@@ -43,7 +43,7 @@ print({state_of(hook) for hook in HOOKS} == {"made"})
         "import recbole_bert4rec, recbole",
         "import recbole.config, recbole_bert4rec",
         "import recbole.quick_start, recbole_bert4rec",
-        "import recbole_bert4rec.training.recording",
+        "import recbole_bert4rec.training.record",
         "import recbole_bert4rec.plugin.compat",
         "import recbole_bert4rec.plugin.model",
         "import recbole_bert4rec.tuning.job",
@@ -52,7 +52,7 @@ print({state_of(hook) for hook in HOOKS} == {"made"})
 )
 @pytest.mark.slow
 def test_the_package_is_registered_whoever_imports_recbole_first(first: str) -> None:
-    wanted = ["recbole_bert4rec.plugin.model recbole_bert4rec.training.recording", "True", "True"]
+    wanted = ["recbole_bert4rec.plugin.model recbole_bert4rec.training.record", "True", "True"]
     assert python(first + REGISTERED) == wanted
 
 

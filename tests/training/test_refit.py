@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
+from recbole_bert4rec.checkpoints import read
 from recbole_bert4rec.cli.main import main
 from tests.helpers.small import ROWS, SMALL
 
@@ -63,3 +65,24 @@ def test_a_run_that_chooses_no_epoch_on_validation_items_is_refused(
     assert main([*flags, "--refit=train+valid", more]) == 2
     assert named in capsys.readouterr().err
     assert not Path("saved").exists() or not list(Path("saved").iterdir())
+
+
+def test_a_refit_on_all_is_a_training_that_holds_nothing_out(flags: list[str]) -> None:
+    record = run_in("all", *flags, "--epochs=3", "--refit=all", "--keep_histories=True")
+    assert record["refit"]["test_result"] == {}
+    assert record["refit"]["epochs"] == record["best_epoch"] + 1
+    counted = read(record["refit"]["checkpoint"])["item_counts"]
+    assert counted.tolist() == [0, *(sum(item == f"i{n}" for _, item, _ in ROWS) for n in item_numbers(record))]
+    by_hand = run_in(
+        "by-hand",
+        *flags,
+        f"--epochs={record['refit']['epochs']}",
+        "--eval_args={'split':{'RS':[1,0,0]},'group_by':'user','order':'TO'}",
+    )
+    weights, wanted = (read(file)["state_dict"] for file in (record["refit"]["checkpoint"], by_hand["checkpoint"]))
+    assert all(torch.equal(weights[name], wanted[name]) for name in wanted)
+
+
+def item_numbers(record: dict[str, Any]) -> list[int]:
+    """The numbers of the items, in the order of their internal ids."""
+    return [int(token[1:]) for token in read(record["checkpoint"])["item_tokens"][1:]]

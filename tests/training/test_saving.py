@@ -16,8 +16,8 @@ from recbole_bert4rec.plugin.callbacks import Callback, WatchedLoader
 from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.system.files import locked
 from recbole_bert4rec.system.interrupts import Interrupted, deferred, handled, requested
-from recbole_bert4rec.training.request import RunRequest
-from recbole_bert4rec.training.run import resolved, run
+from recbole_bert4rec.training.inputs import opened_checkpoint, user_layers
+from recbole_bert4rec.training.run import run
 from tests.helpers.runs import QUIET
 from tests.helpers.small import equal
 
@@ -128,18 +128,20 @@ def test_resume_without_a_file_goes_on_with_the_newest_run_that_fits(write_inter
         os.utime(file, (1, 1))
     Path("saved/damaged.pth").write_bytes(Path(last).read_bytes()[:-1])
     Path("saved/foreign.pth").write_bytes(b"of another model")
-    request = resolved(RunRequest(**asked, resume=True))
-    assert request.checkpoint.path == last
-    for option in ({"hidden_size": 8}, {"learning_rate": 0.5}, {"seed": 7}):
-        other = {**asked, "options": {**asked["options"], **option}}
-        assert resolved(RunRequest(**other, resume=True)).checkpoint is None
-    # as the checkpoint has them, or of no weight
-    unlike = {"epochs": 5, "show_progress": True, "topk": 10, "eval_args": {"order": "TO"}}
-    again = {**asked, "options": {**asked["options"], **unlike}}
-    assert resolved(RunRequest(**again, resume=True)).checkpoint.path == last
+    assert newest(**asked) == last
+    unlike = {"epochs": 5, "show_progress": True, "topk": 10, "eval_args": {"order": "TO"}, "learning_rate": 0.5}
+    assert newest(**{**asked, "options": {**asked["options"], **unlike}}) == last
+    with pytest.raises(UserError, match="hidden_size"):
+        run(**{**asked, "options": {**asked["options"], "hidden_size": 8}}, resume=True)
     with pytest.raises(UserError, match=r"SASRec$"):
         run(**asked, model="SASRec", resume=True)
-    assert resolved(RunRequest(**asked, model="SASRecPlus", resume=True)).checkpoint is None
+    assert newest(**asked, model="SASRecPlus") is None
+
+
+def newest(model: str | None = None, dataset: str | None = None, options: Any = None) -> str | None:
+    """The file that a run goes on from which names none."""
+    opened = opened_checkpoint(True, model, dataset, user_layers(options, (), {}))
+    return opened and opened.path
 
 
 def test_the_settings_of_the_optimizer_are_the_options_own(write_inter: Any) -> None:
@@ -157,9 +159,9 @@ def test_a_clock_that_was_set_back_loses_no_epoch(write_inter: Any) -> None:
     asked = inputs(write_inter, epochs=4)
     last = interrupted(asked, (2, 1))
     os.utime(last, (1, 1))
-    assert resolved(RunRequest(**asked, resume=True)).checkpoint.path == last
+    assert newest(**asked) == last
     Path(last).write_bytes(Path(last).read_bytes()[:-100])
-    assert resolved(RunRequest(**asked, resume=True)).checkpoint.path == checkpoints.best_of(last)
+    assert newest(**asked) == checkpoints.best_of(last)
 
 
 def test_the_last_checkpoint_goes_on_only_beside_the_best_one(write_inter: Any) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -12,14 +13,14 @@ from typing import Any
 import pytest
 from recbole.utils import set_color
 
-from recbole_bert4rec.comparison.comparison import Comparison
+from recbole_bert4rec.experiments.compare import contestants_of
+from recbole_bert4rec.experiments.equal_rows import config_of
 from recbole_bert4rec.plugin.callbacks import Callback
 from recbole_bert4rec.training.build import load_data
-from recbole_bert4rec.training.logs import _LogFile, logged, shown
+from recbole_bert4rec.training.inputs import user_layers
 from recbole_bert4rec.training.record import read_record
 from recbole_bert4rec.training.run import run
-from recbole_bert4rec.training.screen import data_facts
-from recbole_bert4rec.tuning.objective import Task
+from recbole_bert4rec.training.screen import _LogFile, logged, parts_text, show_data, shown
 from tests.helpers.data import histories_to_rows
 from tests.helpers.runs import StopAfter, make_config
 
@@ -95,27 +96,35 @@ def test_a_run_leaves_the_log_as_it_was(write_inter: Any) -> None:
     assert (root.level, root.handlers) == before
 
 
-def test_users_who_are_only_recommended_to_are_counted(write_inter: Any) -> None:
+def shown_of(model: str, capsys: pytest.CaptureFixture[str], **options: Any) -> list[str]:
+    """The lines on the data of a run."""
+    data = load_data(make_config(model, topk=3, valid_metric="MRR@3", **options))
+    with shown():
+        show_data(data)
+    return capsys.readouterr().err.splitlines()
+
+
+def test_users_who_are_only_recommended_to_are_counted(write_inter: Any, capsys: pytest.CaptureFixture[str]) -> None:
     lengths = {"a": 1, "b": 1, "c": 2, "d": 3, "e": 4, "f": 9}
     rows = histories_to_rows({user: [f"i{t}" for t in range(length)] for user, length in lengths.items()})
     for model in ("BERT4Rec", "SASRec"):
-        facts = data_facts(load_data(make_config(model, topk=3, valid_metric="MRR@3", **write_inter(rows))))
-        assert facts["users"] == {"all": 6, "trained": 4, "validated": 2, "tested": 3, "only recommended to": 2}
-        assert (facts["items"], facts["interactions"]) == (9, 20)
-        assert "parts" not in facts
-        assert facts["trained after the first test"] is True
+        sizes, users, split = shown_of(model, capsys, **write_inter(rows))
+        assert re.findall(r"\d+", sizes) == ["6", "9", "20"]
+        assert re.findall(r"\d+", users) == ["4", "2", "3", "2"]
+        assert "leave-one-out" in split
 
 
 @pytest.mark.parametrize("model", ["BERT4Rec", "SASRec"])
-def test_leave_one_out_that_trains_what_is_later_than_its_test_is_found(model: str, write_inter: Any) -> None:
+def test_leave_one_out_that_trains_what_is_later_than_its_test_is_found(
+    model: str, write_inter: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
     overlapping = [
         (user, f"i{(number + place) % 7}", 10 * place) for number, user in enumerate("abcd") for place in range(6)
     ]
     one_after_another = [(user, item, time + 1000 * "abcd".index(user)) for user, item, time in overlapping]
     all_at_once = [(user, item, 0) for user, item, _ in overlapping]
     for rows, leaks in ((overlapping, False), (one_after_another, True), (all_at_once, False)):
-        facts = data_facts(load_data(make_config(model, topk=3, valid_metric="MRR@3", **write_inter(rows))))
-        assert facts["trained after the first test"] is leaks
+        assert ("training reads" in shown_of(model, capsys, **write_inter(rows))[-1]) is leaks
 
 
 @pytest.mark.parametrize("model", ["BERT4Rec", "SASRec"])
@@ -129,16 +138,23 @@ def test_leave_one_out_that_trains_what_is_later_than_its_test_is_found(model: s
     ids=["TS", "RS-none", "GT"],
 )
 def test_a_split_in_time_shows_where_it_cuts(
-    model: str, arguments: dict[str, Any], late: bool | None, write_inter: Any
+    model: str,
+    arguments: dict[str, Any],
+    late: bool | None,
+    write_inter: Any,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    data = load_data(make_config(model, eval_args={"order": "TO", **arguments}, **write_inter(ROWS)))
-    facts = data_facts(data)
-    for name, loader in (("train", data.train), ("valid", data.valid), ("test", data.test)):
-        times = loader._dataset.inter_feat["timestamp"]
-        assert facts["parts"][name] == {"rows": len(times), "period": (times.min().item(), times.max().item())}
+    options = {"eval_args": {"order": "TO", **arguments}, **write_inter(ROWS)}
+    data = load_data(make_config(model, **options))
+    parts = parts_text(data).split("; ")
+    for part, loader in zip(parts, (data.train, data.valid, data.test), strict=True):
+        times = loader._dataset.inter_feat["timestamp"].double()
+        first, last = (
+            datetime.fromtimestamp(time, UTC).strftime("%Y-%m-%d %H:%M") for time in (min(times), max(times))
+        )
+        assert part.endswith(f" {len(times)} rows, {first} to {last}")
     if late is not None:
-        assert facts["trained after the first test"] is late
-        assert facts["parts"]["train"]["period"][1] <= facts["parts"]["test"]["period"][0]
+        assert ("later than the first tested" in shown_of(model, capsys, **options)[-1]) is late
 
 
 @pytest.mark.parametrize("model", ["BERT4Rec", "GRU4Rec"])
@@ -190,12 +206,12 @@ def test_bars_are_for_notebooks_without_colours_and_not_for_files(
     assert "\x1b[1;3" not in shown
 
 
-def test_a_notebooks_comparison_and_search_follow_their_flags(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_notebooks_comparison_follows_its_options(monkeypatch: pytest.MonkeyPatch) -> None:
     """RecBole reads no command line where the program is a notebook's kernel."""
     monkeypatch.setattr("sys.argv", ["ipykernel_launcher.py", "-f", "kernel.json"])
     flags = {"epochs": "7", "use_gpu": "False"}
-    assert Comparison(("BERT4Rec",), "ml-100k", options=flags).config("BERT4Rec", {})["epochs"] == 7
-    assert Task("BERT4Rec", "ml-100k", fixed=flags).config({})["epochs"] == 7
+    (contestant,) = contestants_of(["BERT4Rec"], {}, user_layers(flags, (), {})).values()
+    assert config_of(contestant, "ml-100k", {})["epochs"] == 7
 
 
 def test_a_log_file_on_a_full_disk_is_one_warning(capsys: pytest.CaptureFixture[str]) -> None:

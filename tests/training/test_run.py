@@ -10,7 +10,6 @@ from recbole.quick_start import run_recbole
 
 from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.training.record import read_record
-from recbole_bert4rec.training.request import RunRequest
 from recbole_bert4rec.training.run import run
 from tests.helpers.runs import QUIET
 
@@ -34,17 +33,8 @@ def test_a_mistake_in_a_configuration_file_is_named_with_the_file_and_the_line(m
     }
 
 
-def test_fields_given_beside_a_request_win() -> None:
-    request = RunRequest(model="Pop", k=3, options={"epochs": 2})
-    changed = RunRequest.of(request, {"k": 5, "config_files": ["a.yaml"]})
-    assert changed == RunRequest(model="Pop", k=5, options={"epochs": 2}, config_files=("a.yaml",))
-    assert RunRequest.of(None, {}) == RunRequest()
-
-
 BAD: list[tuple[dict[str, Any], str]] = [
-    ({"recomend": 1}, "`recommend`"),
-    ({"epochs": 1}, r"options=\{'epochs'"),
-    ({"also_test": "protocol-paper.yaml"}, "`also_test`"),
+    ({"protocols": "protocol-paper.yaml"}, "`protocols`"),
     ({"screen": "loud"}, "'loud'"),
     ({"model": "BERT4Rec", "dataset": "nothere"}, "nothere"),
     ({"model": "SASRec", "dataset": "nothere"}, "nothere"),
@@ -81,7 +71,6 @@ def test_a_result_has_recbole_s_dictionary_with_recbole_s_values_and_run_recbole
         assert record.keys() == result.record.keys()
         assert record["test_result"] == theirs["test_result"]
         assert [row["valid"] for row in record["epochs"]] == [row["valid"] for row in result.record["epochs"]]
-    assert result.refit_test_result is None
     assert result.checkpoint == Path(result.record["checkpoint"])
     assert result.record_path == result.checkpoint.with_suffix(".json")
     assert result.checkpoint.is_file()
