@@ -128,8 +128,10 @@ def read_variants(
     if strange := sorted(map(str, given.keys() - {"variants", "axis"})):
         raise UserError(f"{name} has {strange}, but a study has `variants` and perhaps `axis`")
     by_name, axis = given.get("variants", variants), given.get("axis")
-    if not isinstance(by_name, Mapping) or not by_name or not all(isinstance(one, Mapping) for one in by_name.values()):
+    if not isinstance(by_name, Mapping) or not by_name or not all(map(_are_options, by_name.values())):
         raise UserError(f"{name}: `variants` must be lines of `name: {{option: value}}`, but is {short(by_name)}")
+    if not (axis is None or isinstance(axis, str)):
+        raise UserError(f"{name}: `axis` must be the name of an option, but is {short(axis)}")
     mistakes = []
     for variant, options in by_name.items():
         decided = [option for option in options if option in (*SINGLE_RUN, *DECIDED_BY_COMPARISON)]
@@ -145,6 +147,11 @@ def read_variants(
         raise UserError(f"{name}: {'; '.join(mistakes)}")
     named = {" ".join(str(variant).split()): dict(options) for variant, options in by_name.items()}
     return named, axis, Path(variants).stem if isinstance(variants, str) else "study"
+
+
+def _are_options(value: object) -> bool:
+    """Tell whether a value is a dictionary whose keys may be names of options."""
+    return isinstance(value, Mapping) and all(isinstance(name, str) for name in value)
 
 
 def contestants_of(

@@ -148,10 +148,9 @@ def test_a_split_in_time_shows_where_it_cuts(
     data = load_data(make_config(model, **options))
     parts = parts_text(data).split("; ")
     for part, loader in zip(parts, (data.train, data.valid, data.test), strict=True):
-        times = loader._dataset.inter_feat["timestamp"].double()
-        first, last = (
-            datetime.fromtimestamp(time, UTC).strftime("%Y-%m-%d %H:%M") for time in (min(times), max(times))
-        )
+        times = loader._dataset.inter_feat["timestamp"].double().tolist()
+        ends = (datetime.fromtimestamp(time, UTC) for time in (min(times), max(times)))
+        first, last = (f"{time:%Y-%m-%d %H:%M}" for time in ends)
         assert part.endswith(f" {len(times)} rows, {first} to {last}")
     if late is not None:
         assert ("later than the first tested" in shown_of(model, capsys, **options)[-1]) is late
