@@ -22,8 +22,10 @@ def test_a_study_compares_its_variants_draws_them_along_the_axis_and_is_not_repe
     runs = pd.read_csv("heads-toy/runs.csv")
     assert list(runs["model"]) == ["1 <head>", "1 <head>", "4 heads", "4 heads"]
     assert list(runs["varied"]) == [1, 1, 4, 4]
-    records = [json.loads(path.read_text()) for path in Path("heads-toy/runs").glob("*.json")]
-    assert {record["contestant"]: record["config"]["n_heads"] for record in records} == {"1 <head>": 1, "4 heads": 4}
+    for label, names in json.loads(Path("heads-toy/comparison.json").read_text())["runs"].items():
+        for name in names:
+            config = json.loads(Path("heads-toy", "runs", f"{name}.json").read_text())["config"]
+            assert config["n_heads"] == int(label[0])
     for name in ("what-is-varied.png", "report.md", "table.tex"):
         assert (Path("heads-toy") / name).is_file()
     assert "1 &lt;head&gt;" in Path("heads-toy/report.md").read_text("utf-8")
