@@ -230,7 +230,7 @@ def _compare(
     records, failed = _run_all(contestants, about | facts, protocols, folder / "runs", no_bars(screen))
     if not records:
         raise UserError("every run failed: " + "; ".join(sorted(set(failed.values()))))
-    runs = {label: [Path(record["checkpoint"]).stem for record in of_label] for label, of_label in records.items()}
+    runs = {label: [Path(record["checkpoint"]).stem for record in records.get(label, [])] for label in contestants}
     write_json(folder / "comparison.json", {**about, **facts, "runs": runs})
     results = read_results(folder, failed)
     written = write_report(folder, results)

@@ -150,6 +150,9 @@ def run(
     for name, value in {"config_files": config_files, "protocols": protocols, "callbacks": callbacks}.items():
         if isinstance(value, (str, Callback)):
             raise UserError(f"run() takes a list for `{name}`, but got {value!r}; write {name}=[...]")
+    for callback in callbacks:
+        if not isinstance(callback, Callback):
+            raise UserError(f"`callbacks` must be instances of Callback, but one is {callback!r}")
     with _alone(), in_program(), shown(screen), warnings.catch_warnings(), denormals_as_zero():
         suppress_dependency_warnings()
         layers = user_layers(options, config_files, flags)
