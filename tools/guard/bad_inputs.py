@@ -99,7 +99,7 @@ COMMANDS = [
     ["run", *TOY, "--resume=text.pth"],
     ["run", *TOY, "--k=3"],
     ["run", *TOY, "--output_dir=x"],
-    ["run", *TOY, "--also_test=none.yaml"],
+    ["run", *TOY, "--protocols=none.yaml"],
     ["run", *TOY, "--checkpoint_dir=file"],
     ["compare", *TOY, "--model=BERT4Rec,BERT4Rec"],
     ["compare", *TOY, "--model=BERT4Rec", "--seeds=0"],

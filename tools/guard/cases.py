@@ -30,7 +30,8 @@ _OURS = {
     "uni100": f"{_TOY} --eval_args=\"{{'mode':'uni20'}}\"",
     "pop100": f"{_TOY} --eval_args=\"{{'mode':'pop20'}}\"",
     "paper-candidates": f"{_TOY} --config_files=protocol-paper.yaml --eval_args=\"{{'mode':'pop20'}}\" --topk=[1,5,10]",
-    "also-test": f"{_TOY} --also_test=protocol-full-unseen.yaml --exclude_seen=True",
+    "also-test": "case $(run --help) in *--also_test*) FLAG=--also_test ;; *) FLAG=--protocols ;; esac\n"
+    f"{_TOY} $FLAG=protocol-full-unseen.yaml --exclude_seen=True",
     "ratio-split": f"{_TOY} --eval_args=\"{{'split':{{'RS':[0.8,0.1,0.1]}}}}\"",
     "global-time": f"{_TOY} --config_files=protocol-global-time.yaml",
     "valid-users": f"{_TOY} --valid_users=50",
