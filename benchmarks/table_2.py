@@ -109,16 +109,14 @@ def best_options(model: str, shared: list[str], trial: str, work: Path) -> Path:
         space = work / f"{model}.yaml"
         space.write_text(yaml.safe_dump({"choice": GRIDS[model]}))
         searched = [f"--params_file={space.name}", f"--output_file={model}.result", f"--budget={trial}"]
-        resume = ["--resume"] if (work / f"{model}.jsonl").exists() else []
-        run([str(ROOT / "run_hyper.py"), f"--model={model}", *shared, *searched, *resume], work, f"{model}.log")
+        run([str(ROOT / "run_hyper.py"), f"--model={model}", *shared, *searched], work, f"{model}.log")
     return best
 
 
 def searched_seconds(model: str, work: Path) -> float:
     """Return how long the trials of a model took; none for POP, which has no setting."""
-    trials = work / f"{model}.jsonl"
-    lines = trials.read_text().splitlines() if trials.exists() else []
-    return sum(float(json.loads(line).get("seconds", 0)) for line in lines)
+    trials = (work / f"{model}.runs").glob("*.json")
+    return sum(json.loads(trial.read_text())["seconds"]["total"] for trial in trials)
 
 
 def records_of(model: str, records: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-import re
 import socket
+import sys
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from multiprocessing.connection import Connection
@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch.multiprocessing.spawn import ProcessExitedException, ProcessRaisedException, start_processes
+from torch.multiprocessing.spawn import ProcessExitedException, start_processes
 
 from recbole_bert4rec.plugin.hooks import in_program
 from recbole_bert4rec.system import processes
@@ -108,31 +108,25 @@ def run_processes(arguments: Mapping[str, Any], nproc: int, ip: str, port: int |
         stop.left_behind = receiver.recv() if receiver.poll() else ""
         raise
     except ProcessExitedException as error:
+        if receiver.poll():
+            raise UserError(receiver.recv()) from None
         how = error.signal_name or f"exit code {error.exit_code}"
         raise UserError(
             f"process {error.error_index} of {nproc} was ended from outside ({how}); the same command with --resume "
             "goes on"
         ) from error
-    except ProcessRaisedException as error:
-        match = re.search(r"^recbole_bert4rec\.[\w.]+Error: (.*)", str(error), re.DOTALL | re.MULTILINE)
-        if match is None:
-            raise
-        raise UserError(match[1].strip()) from error
 
 
 def _free_port(ip: str, port: int | None) -> int:
     """Return the port, or a free one if it is None."""
-    with socket.socket() as listener:
-        # a run that has just ended keeps its port for a minute, and yet it can be listened to
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            listener.bind((ip, port or 0))
-        except (OSError, OverflowError) as error:
-            raise UserError(
-                f"--ip={ip} --port={port}: {' '.join(str(error).split())}; give another, or leave them out"
-            ) from error
-        free: int = listener.getsockname()[1]
-        return free
+    try:
+        with socket.create_server((ip, port or 0)) as listener:
+            free: int = listener.getsockname()[1]
+            return free
+    except (OSError, OverflowError) as error:
+        raise UserError(
+            f"--ip={ip} --port={port}: {' '.join(str(error).split())}; give another, or leave them out"
+        ) from error
 
 
 def _run_spawned(rank: int, environment: Mapping[str, str], arguments: Mapping[str, Any], sender: Connection) -> None:
@@ -145,3 +139,6 @@ def _run_spawned(rank: int, environment: Mapping[str, str], arguments: Mapping[s
     except Interrupted as stop:
         if rank == 0:
             sender.send(stop.left_behind)
+    except UserError as error:
+        sender.send(str(error))
+        sys.exit(2)
