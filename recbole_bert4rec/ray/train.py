@@ -34,7 +34,7 @@ from recbole_bert4rec.checkpoints import best_of, last_of
 from recbole_bert4rec.plugin.callbacks import Callback, Metrics
 from recbole_bert4rec.plugin.distributed import rank_of
 from recbole_bert4rec.plugin.hooks import in_program
-from recbole_bert4rec.ray.cluster import check_workers, start_ray
+from recbole_bert4rec.system.ray_cluster import check_workers, start_ray
 from recbole_bert4rec.system.environment import suppress_dependency_warnings
 from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.system.interrupts import Interrupted
