@@ -5,23 +5,24 @@ from __future__ import annotations
 import logging
 import os
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import ray
-from ray._private import ray_constants, ray_logging
+from ray._private import ray_constants
+from ray._private.ray_logging import global_worker_stdstream_dispatcher as dispatcher
 
 from recbole_bert4rec.system.errors import UserError
 
 
-def start_ray(address: str | None, show_workers: bool = False) -> None:
-    """Join a cluster, or start Ray for this machine alone: on the loopback address and without its dashboard."""
+def start_ray(address: str | None, show: Callable[[dict[str, Any]], None] | None = None) -> None:
+    """Join a cluster, or start Ray for this machine alone: on the loopback address and without its dashboard.
+
+    ``show`` gets the lines of all workers' output; else they are in Ray's files alone.
+    """
     os.environ["RAY_AIR_NEW_OUTPUT"] = "0"  # which prints whatever `verbose` says
     for name in ("ray.data", "ray.tune", "ray.train", "ray._private.authentication"):
         logging.getLogger(name).setLevel(logging.ERROR)
-    # what workers say is shown as it is: no names before it, and lines that are alike are not counted instead
-    ray_constants.RAY_DISABLE_WORKER_LOG_PREFIX = True
-    ray_logging.RAY_DEDUP_LOGS = False
     how: dict[str, Any] = {"address": address}
     if address is None:
         # else Ray turns the loopback address into the machine's and listens to the network
@@ -32,12 +33,15 @@ def start_ray(address: str | None, show_workers: bool = False) -> None:
         if address not in (None, "auto"):  # Ray would try for minutes
             host, _, port = address.rpartition(":")
             socket.create_connection((host, int(port)), timeout=10).close()
-        ray.init(**how, logging_level=logging.ERROR, log_to_driver=show_workers, configure_logging=False)
+        ray.init(**how, logging_level=logging.ERROR, log_to_driver=show is not None, configure_logging=False)
     except (OSError, ValueError, RuntimeError) as error:
         raise UserError(
             f"--ray_address={address}: {' '.join(str(error).split())}; give auto on a machine of the cluster, or "
             "HOST:PORT of its head, or leave it out to start Ray here"
         ) from error
+    if show is not None:  # in place of Ray's own, which adds names, and counts lines that are alike
+        dispatcher.remove_handler("ray_print_logs")
+        dispatcher.add_handler("ray_print_logs", show)
 
 
 def check_workers(workers: int) -> bool:
