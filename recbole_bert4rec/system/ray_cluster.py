@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import socket
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -29,6 +30,7 @@ def start_ray(address: str | None, show: Callable[[dict[str, Any]], None] | None
         os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
         ray_constants.ENABLE_RAY_CLUSTER = False
         how = {"address": "local", "include_dashboard": False, "_node_ip_address": "127.0.0.1"}
+    at_sigterm = signal.getsignal(signal.SIGTERM)
     try:
         if address not in (None, "auto"):  # Ray would try for minutes
             host, _, port = address.rpartition(":")
@@ -39,6 +41,8 @@ def start_ray(address: str | None, show: Callable[[dict[str, Any]], None] | None
             f"--ray_address={address}: {' '.join(str(error).split())}; give auto on a machine of the cluster, or "
             "HOST:PORT of its head, or leave it out to start Ray here"
         ) from error
+    if signal.getsignal(signal.SIGTERM) is not at_sigterm:  # Ray's handler exits without a word
+        signal.signal(signal.SIGTERM, at_sigterm)
     if show is not None:  # in place of Ray's own, which adds names, and counts lines that are alike
         dispatcher.remove_handler("ray_print_logs")
         dispatcher.add_handler("ray_print_logs", show)
