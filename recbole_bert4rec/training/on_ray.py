@@ -78,7 +78,7 @@ def run_on_ray(arguments: Mapping[str, Any], workers: int, address: str | None) 
             try:
                 trainer.fit()
             except TrainingFailedError as error:
-                reason = str(error).strip().splitlines()[-1]
+                reason = str(error).strip().splitlines()[-1].split(". ")[0]
                 lost = f"workers were lost {_LOSSES + 1} times, at last by {reason}; {left_behind()}"
                 raise UserError(lost) from error
             if (scratch / "mistake").exists():
