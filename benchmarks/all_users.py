@@ -29,7 +29,7 @@ from recbole_bert4rec.core import topk
 from recbole_bert4rec.core.topk import best_items
 from recbole_bert4rec.logs.interactions import InteractionFile
 from recbole_bert4rec.recommend.base import BATCH_SIZE
-from recbole_bert4rec.recommend.bulk import OneAfterAnother, Question, answer_file
+from recbole_bert4rec.recommend.bulk import Question, answer_file
 from recbole_bert4rec.system.environment import environment, peak_memory_mb
 from recbole_bert4rec.system.files import atomic_write
 
@@ -81,8 +81,8 @@ def measure(n_users: int, options: argparse.Namespace) -> dict[str, Any]:
     output = str(options.work / f"top-{n_users}.parquet")
     shutil.rmtree(f"{output}.parts", ignore_errors=True)  # of a call that was stopped
     begin = time.perf_counter()
-    question = Question(source, {"k": _K})
-    answer_file(source, output, {}, OneAfterAnother(question, model), model.items)
+    question = Question(source.path, {"k": _K})
+    answer_file(source, output, {}, lambda parts: (question.ask(model, part) for part in parts), model.items)
     whole, memory = time.perf_counter() - begin, peak_memory_mb()
     after = parts(model, sample)
     encoding, ranking, bare = (n_users * (one + other) / 2 for one, other in zip(before, after, strict=True))

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from recbole_bert4rec.recommend.bulk import Count
     from recbole_bert4rec.recommend.recommender import Recommender
 
+_CHANGES_NO_ANSWER = ("output", "device", "engine", "num_workers", "ray_address")
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the flags of the command."""
@@ -83,15 +85,16 @@ def execute(options: argparse.Namespace, flags: dict[str, str]) -> None:
 
 def _answer_file(options: argparse.Namespace, model: Recommender, arguments: dict[str, Any]) -> Count:
     """Write the recommendations for all users of ``--input``, and count them."""
-    from recbole_bert4rec.recommend.bulk import Engine, OneAfterAnother, Question, answer_file
+    from recbole_bert4rec.recommend.bulk import Answering, Question, answer_file
 
     source, status = open_input(options, model), os.stat(options.checkpoint)
-    flags = {name: value for name, value in vars(options).items() if name not in ("output", "device", "ray_address")}
-    question = Question(source, arguments)
+    flags = {name: value for name, value in vars(options).items() if name not in _CHANGES_NO_ANSWER}
+    made_from = {**flags, "how": arguments, "size": status.st_size, "changed": status.st_mtime}
+    question = Question(source.path, arguments)
     with ExitStack() as stack:
-        engine: Engine = OneAfterAnother(question, model)
+        answer: Answering = lambda parts: (question.ask(model, part) for part in parts)  # noqa: E731
         if options.engine is not None:
-            from recbole_bert4rec.ray.data import on_ray
+            from recbole_bert4rec.recommend.on_ray import on_ray
 
             load_one = partial(
                 load_here,
@@ -101,9 +104,8 @@ def _answer_file(options: argparse.Namespace, model: Recommender, arguments: dic
                 model=options.model,
                 logit_adjustment=options.logit_adjustment,
             )
-            engine = stack.enter_context(on_ray(question, load_one, options.num_workers or 1, options.ray_address))
-        made_from = {**flags, "how": arguments, "size": status.st_size, "changed": status.st_mtime}
-        return answer_file(source, options.output, made_from, engine, model.items)
+            answer = stack.enter_context(on_ray(question, load_one, options.num_workers or 1, options.ray_address))
+        return answer_file(source, options.output, made_from, answer, model.items)
 
 
 def left_behind(options: argparse.Namespace) -> str:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import copy
 import itertools
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from logging import getLogger
 from operator import itemgetter
@@ -49,10 +48,6 @@ class InteractionFile:
         if len(self._columns) < 3 and not self._reading.in_order and flag == "--input":
             self._log.doubts.append(no_times(fields[2]))
 
-    def renamed(self, frame: pd.DataFrame, fields: tuple[str, str, str]) -> pd.DataFrame:
-        """Return interactions of this file with other names of their columns."""
-        return frame.rename(columns=dict(zip(self._fields, fields, strict=True)))
-
     @property
     def identity(self) -> dict[str, Any]:
         """Return values that change with the content: names, sizes and times of files, columns, the way of reading."""
@@ -65,16 +60,6 @@ class InteractionFile:
         a_row = _BYTES_OF_PARQUET if self._log.form == "parquet" else _BYTES_OF_TEXT
         rows: int = sum(size for _, size, *_ in self._log.status()) // a_row
         return min(_MOST_PARTS, 1 + rows // _PART)
-
-    def shares(self, count: int) -> list[InteractionFile]:
-        """Return at most so many, each with some of the folder's files, which stay in their order."""
-        files, shares = self._log.files, []
-        for group in np.array_split(np.array(files, dtype=object), min(count, len(files))):
-            share = copy.copy(self)
-            share._log = copy.copy(self._log)
-            share._log.files = group.tolist()
-            shares.append(share)
-        return shares
 
     def divide(self, folder: Path, count: int) -> list[Path]:
         """Write the interactions of each part of the users into a file of its own, unless that was done before."""
@@ -133,13 +118,11 @@ class InteractionFile:
         return self._first[column]
 
 
-def read_part(*files: Path) -> pd.DataFrame:
-    """Return the interactions of a part that :meth:`InteractionFile.divide` wrote for one or more shares of a file."""
-    tables = []
-    for file in files:
-        with pa.memory_map(str(file)) as source:
-            tables.append(ipc.open_file(source).read_all())
-    return pa.concat_tables(tables, promote_options="permissive").to_pandas()
+def read_part(file: Path, fields: Sequence[str]) -> pd.DataFrame:
+    """Return the interactions of a part that :meth:`InteractionFile.divide` wrote, by these names of their columns."""
+    with pa.memory_map(str(file)) as source:
+        table = ipc.open_file(source).read_all()
+    return table.rename_columns(list(fields[: table.num_columns])).to_pandas()
 
 
 def write_table(table: pd.DataFrame, path: Path, kind: str) -> None:

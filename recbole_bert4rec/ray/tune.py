@@ -22,7 +22,7 @@ try:
 except ImportError:  # Ray 2.6
     from ray.air import FailureConfig, RunConfig  # type: ignore[assignment]
 
-from recbole_bert4rec.ray.cluster import check_room, start_ray
+from recbole_bert4rec.system.ray_cluster import check_room, start_ray
 from recbole_bert4rec.system.errors import reason_of
 from recbole_bert4rec.system.interrupts import Interrupted
 from recbole_bert4rec.training.epochs import EpochReport

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from tqdm import tqdm
 
@@ -19,9 +19,9 @@ from recbole_bert4rec.system.files import atomic_write, locked
 
 
 class Part(NamedTuple):
-    """Some of the users: the files of their interactions, and the file for their answers."""
+    """Some of the users: the file of their interactions, and the file for their answers."""
 
-    interactions: list[Path]
+    interactions: Path
     answers: Path
 
 
@@ -48,20 +48,19 @@ class Question:
     """A question about all users of a file; it can be sent to another process.
 
     Attributes:
-        source: the interactions.
+        file: what is asked about.
         how: arguments of :meth:`Recommender.recommend`.
     """
 
-    source: InteractionFile
+    file: Path
     how: Mapping[str, Any]
 
     def ask(self, model: Recommender, part: Part) -> Count:
         """Write the answers for a part of the users."""
-        frame = self.source.renamed(read_part(*part.interactions), model.fields)
         try:
-            histories = model.read(frame, warn=False)
+            histories = model.read(read_part(part.interactions, model.fields), warn=False)
         except UserError as error:
-            raise UserError(f"{self.source.path}, {error}") from error
+            raise UserError(f"{self.file}, {error}") from error
         table = model.recommend(histories, **self.how)
         with atomic_write(part.answers) as temporary:
             write_table(table, temporary, part.answers.suffix)
@@ -71,33 +70,12 @@ class Question:
         return Count(answered, histories.skipped, int(lengths.sum()), strangers, len(histories) - answered)
 
 
-class Engine(Protocol):
-    """Divides users into parts, and answers them."""
-
-    def divide(self, source: InteractionFile, folder: Path) -> list[list[Path]]:
-        """Return the files of each part, as :meth:`InteractionFile.divide` writes them to ``folder``."""
-
-    def answer(self, parts: list[Part]) -> Iterator[Count]:
-        """Answer the parts in any order."""
-
-
-class OneAfterAnother:
-    """Answers part by part in this process."""
-
-    def __init__(self, question: Question, model: Recommender) -> None:
-        self._question, self._model = question, model
-
-    def divide(self, source: InteractionFile, folder: Path) -> list[list[Path]]:
-        """Divide in this process."""
-        return [[file] for file in source.divide(folder, source.n_parts)]
-
-    def answer(self, parts: list[Part]) -> Iterator[Count]:
-        """Answer the parts in their order."""
-        return (self._question.ask(self._model, part) for part in parts)
+Answering = Callable[[list[Part]], Iterator[Count]]
+"""Answers parts, in any order."""
 
 
 def answer_file(
-    source: InteractionFile, output: str, settings: dict[str, Any], engine: Engine, items: Sequence[str]
+    source: InteractionFile, output: str, settings: dict[str, Any], answer: Answering, items: Sequence[str]
 ) -> Count:
     """Write a table with the answers for all users of a file, in memory that does not grow with it.
 
@@ -114,10 +92,12 @@ def answer_file(
             shutil.rmtree(folder)
         with atomic_write(mark) as temporary:
             temporary.write_text(made_from, encoding="utf-8")
-        parts = _parts(engine.divide(source, folder / "input"), folder / "answers", target.suffix or ".parquet")
+        divided = source.divide(folder / "input", source.n_parts)
+        (folder / "answers").mkdir(exist_ok=True)
+        parts = [Part(file, folder / "answers" / f"{file.stem}{target.suffix or '.parquet'}") for file in divided]
         left = [part for part in parts if not part.answers.is_file()]
         done = len(parts) - len(left)
-        bar = tqdm(engine.answer(left), desc="parts", initial=done, total=len(parts), ncols=100, disable=None)
+        bar = tqdm(answer(left), desc="parts", initial=done, total=len(parts), ncols=100, disable=None)
         count = Count(*map(sum, zip(Count(), *bar, strict=True)))
         if count.skipped and not count.known and not done:
             shutil.rmtree(folder)
@@ -126,12 +106,6 @@ def answer_file(
         shutil.rmtree(folder)
     target.with_name(f".{target.name}.lock").unlink(missing_ok=True)
     return count
-
-
-def _parts(divided: list[list[Path]], folder: Path, ending: str) -> list[Part]:
-    """Return the parts, whose answers have the names of their interactions."""
-    folder.mkdir(exist_ok=True)
-    return [Part(files, folder / f"{files[0].stem}{ending}") for files in divided]
 
 
 def _put_together(answers: list[Path], target: Path) -> None:

@@ -43,9 +43,9 @@ def evaluate_file(
         files = {file.name: file for file in source.divide(Path(folder) / "input", source.n_parts)}
         beside = {file.name: file for file in after.divide(Path(folder) / "after", source.n_parts)} if after else {}
         for name in tqdm(sorted({*files, *beside}), desc="parts", ncols=100, disable=None):
-            frame, targets = _part(source, files.get(name), model), None
+            frame, targets = _part(files.get(name), model), None
             if after is not None:
-                frame, targets = _with_targets(frame, _part(after, beside.get(name), model), after, model, count)
+                frame, targets = _with_targets(frame, _part(beside.get(name), model), after, model, count)
                 count["unknown"] += sum(item not in known for item in model.in_spelling(list(targets.values())))
             if not len(frame):
                 continue
@@ -65,9 +65,9 @@ def evaluate_file(
     return Judgement(metrics, _left_out(source, after, count))
 
 
-def _part(source: InteractionFile, file: Path | None, model: Recommender) -> pd.DataFrame:
-    """Return a part of a file; an empty one if the file has none of its users."""
-    return pd.DataFrame(columns=list(model.fields)) if file is None else source.renamed(read_part(file), model.fields)
+def _part(file: Path | None, model: Recommender) -> pd.DataFrame:
+    """Return a part of a file by the names of the model's columns; an empty one if the file has none of its users."""
+    return pd.DataFrame(columns=list(model.fields)) if file is None else read_part(file, model.fields)
 
 
 def _with_targets(

@@ -12,14 +12,12 @@ import numpy as np
 import pandas as pd
 import psutil
 import pytest
-from packaging.version import Version
 
 from tests.helpers.programs import ENVIRONMENT, does
 from tests.helpers.trained import trained
 
 pytestmark = [pytest.mark.slow, pytest.mark.integration, pytest.mark.ray, pytest.mark.xdist_group("one_at_a_time")]
 ray = pytest.importorskip("ray")
-needs_data = pytest.mark.skipif(Version(ray.__version__) < Version("2.10"), reason="the Data of an older Ray")
 USERS, FILES = 24_000, 6
 
 
@@ -47,7 +45,6 @@ def ordered(path: str) -> pd.DataFrame:
     return pd.read_parquet(path).sort_values(["user_id", "rank"]).reset_index(drop=True)
 
 
-@needs_data
 def test_actors_answer_as_one_process_and_a_lost_one_loses_nothing(users: None) -> None:
     alone = ask("--input=users", "--output=alone.parquet")
     assert alone.wait(300) == 0
@@ -70,8 +67,7 @@ def _wait_for_answers(process: subprocess.Popen[str]) -> None:
         time.sleep(0.05)
 
 
-@needs_data
-def test_a_stopped_command_with_fewer_workers_begins_anew_and_doubles_nothing(users: None) -> None:
+def test_a_stopped_command_goes_on_without_ray_and_doubles_nothing(users: None) -> None:
     process = ask("--input=users", "--output=top", "--engine=ray", "--num_workers=2")
     _wait_for_answers(process)
     for one in (process, *psutil.Process(process.pid).children(recursive=True)):
@@ -85,7 +81,6 @@ def test_a_stopped_command_with_fewer_workers_begins_anew_and_doubles_nothing(us
     assert set(pd.read_parquet("top")["user_id"]) == every
 
 
-@needs_data
 def test_a_mistake_in_the_files_is_one_line(users: None) -> None:
     Path("users/7.parquet").write_bytes(Path("users/1.parquet").read_bytes()[:-100_000] + bytes(100_000))
     process = ask("--input=users", "--output=top", "--engine=ray")

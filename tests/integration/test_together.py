@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -180,6 +181,22 @@ def test_a_worker_that_is_lost_right_after_the_first_checkpoint_goes_on_from_it(
 def test_a_mistake_in_workers_of_ray_is_one_line(write_inter: Any) -> None:
     done = run_py("--engine=ray", "--num_workers=2", **write_inter([*CYCLE[:5], ("a", "b", "soon")]))
     assert_refused(done, "'timestamp'", "'soon'")
+
+
+@pytest.mark.ray
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_a_run_on_ray_which_can_go_on(number: signal.Signals, write_inter: Any) -> None:
+    options = {**write_inter(CYCLE[:-4]), **EXACT, "epochs": "4000", "stopping_step": "4000"}
+    process = start(str(ROOT / "run.py"), "--engine=ray", **options)
+    while not list(Path().glob("saved/*.last.pth")):
+        assert process.poll() is None
+        time.sleep(0.1)
+    process.send_signal(number)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 128 + number
+    assert re.search("interrupted; the same command with --resume=saved/.*.last.pth goes on", said)
+    assert "Traceback" not in said
+    assert not list(Path().glob(".ray-*"))
 
 
 @pytest.mark.parametrize(("flag", "named"), [("--mask_ratio=7", "`mask_ratio`"), ("--model=GRU4Rec", "--engine=ray")])

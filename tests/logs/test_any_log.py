@@ -137,7 +137,7 @@ def test_training_recommend_and_evaluate_read_what_was_written(
     source = InteractionFile(str(path), FIELDS)
     asked = dict[str, list[str]]()
     for part in source.divide(path.parent / "parts", 2):
-        of_part = model.read(read_part(part), warn=False)
+        of_part = model.read(read_part(part, model.fields), warn=False)
         asked |= as_read(of_part, model.items)
     assert asked == histories
     found = evaluate_file(model, source, None, [3], False)

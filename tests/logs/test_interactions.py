@@ -49,7 +49,7 @@ def written(form: str) -> str:
 def test_every_row_is_in_the_part_of_its_user_once(form: str, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(interactions, "_ROWS", 13)
     source = InteractionFile(written(form), FIELDS)
-    parts = [read_part(file) for file in source.divide(Path("parts"), count)]
+    parts = [read_part(file, FIELDS) for file in source.divide(Path("parts"), count)]
     users = [set(part["user"]) for part in parts]
     assert sum(map(len, users)) == 7
     assert len(parts) == 1 if count == 1 else len(parts) > 1
@@ -65,7 +65,7 @@ def test_half_a_division_is_done_anew() -> None:
     unfinished = Path("parts.unfinished")
     unfinished.mkdir()
     (unfinished / "00000.arrow").write_bytes(b"half")
-    assert sum(len(read_part(file)) for file in source.divide(Path("parts"), 3)) == len(ROWS)
+    assert sum(len(read_part(file, FIELDS)) for file in source.divide(Path("parts"), 3)) == len(ROWS)
     assert not unfinished.exists()
 
 
@@ -122,7 +122,7 @@ def test_names_of_folders_are_texts_and_a_part_may_have_empty_columns() -> None:
         kind = pa.null() if items[0] is None else pa.string()
         parquet.write_table(pa.table({"item": pa.array(items, kind), "time": [1.0, 2.0]}), folder / "1.parquet")
     (part,) = InteractionFile("log", FIELDS).divide(Path("parts"), 1)
-    assert read_part(part).to_dict("list") == {"user": ["08", "08"], "item": ["1", "2"], "time": [1.0, 2.0]}
+    assert read_part(part, FIELDS).to_dict("list") == {"user": ["08", "08"], "item": ["1", "2"], "time": [1.0, 2.0]}
 
 
 def test_rows_without_an_id_are_left_out_and_counted_and_a_time_is_not_needed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,7 +130,7 @@ def test_rows_without_an_id_are_left_out_and_counted_and_a_time_is_not_needed(mo
     monkeypatch.setattr(interactions, "getLogger", lambda name: SimpleNamespace(warning=said.append))
     Path("a.csv").write_text("item,user\n1,a\n,a\n2,\n3,b\n")
     (part,) = InteractionFile("a.csv", FIELDS).divide(Path("parts"), 1)
-    assert read_part(part).to_dict("list") == {"user": ["a", "b"], "item": ["1", "3"]}
+    assert read_part(part, FIELDS).to_dict("list") == {"user": ["a", "b"], "item": ["1", "3"]}
     about_time, about_rows = said
     assert "'time'" in about_time
     assert about_rows.startswith("a.csv: 2 rows")

@@ -4,42 +4,48 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import ray
 from ray._private import ray_constants
+from ray._private.ray_logging import global_worker_stdstream_dispatcher as dispatcher
 
 from recbole_bert4rec.system.errors import UserError
 
 
-def start_ray(address: str | None) -> None:
-    """Join a cluster, or start Ray for this machine alone: on the loopback address and without its dashboard."""
+def start_ray(address: str | None, show: Callable[[dict[str, Any]], None] | None = None) -> None:
+    """Join a cluster, or start Ray for this machine alone: on the loopback address and without its dashboard.
+
+    ``show`` gets the lines of all workers' output; else they are in Ray's files alone.
+    """
     os.environ["RAY_AIR_NEW_OUTPUT"] = "0"  # which prints whatever `verbose` says
-    for name in ("ray.tune", "ray.train", "ray._private.authentication"):
+    for name in ("ray.data", "ray.tune", "ray.train", "ray._private.authentication"):
         logging.getLogger(name).setLevel(logging.ERROR)
-    quiet: dict[str, Any] = {"logging_level": logging.ERROR, "log_to_driver": False, "configure_logging": False}
+    how: dict[str, Any] = {"address": address}
     if address is None:
         # else Ray turns the loopback address into the machine's and listens to the network
         os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
         ray_constants.ENABLE_RAY_CLUSTER = False
-        ray.init(address="local", include_dashboard=False, _node_ip_address="127.0.0.1", **quiet)
-        return
-    if address.startswith("ray://"):
-        raise UserError(
-            f"--ray_address={address}: Ray's client does not work here; start the command on a machine of the cluster "
-            "with --ray_address=auto, or HOST:PORT of its head"
-        )
+        how = {"address": "local", "include_dashboard": False, "_node_ip_address": "127.0.0.1"}
+    at_sigterm = signal.getsignal(signal.SIGTERM)
     try:
-        if address != "auto":  # Ray would try for minutes
+        if address not in (None, "auto"):  # Ray would try for minutes
             host, _, port = address.rpartition(":")
             socket.create_connection((host, int(port)), timeout=10).close()
-        ray.init(address=address, **quiet)
+        ray.init(**how, logging_level=logging.ERROR, log_to_driver=show is not None, configure_logging=False)
     except (OSError, ValueError, RuntimeError) as error:
         raise UserError(
-            f"--ray_address={address}: {' '.join(str(error).split())}; leave it out to start Ray here"
+            f"--ray_address={address}: {' '.join(str(error).split())}; give auto on a machine of the cluster, or "
+            "HOST:PORT of its head, or leave it out to start Ray here"
         ) from error
+    if signal.getsignal(signal.SIGTERM) is not at_sigterm:  # Ray's handler exits without a word
+        signal.signal(signal.SIGTERM, at_sigterm)
+    if show is not None:  # in place of Ray's own, which adds names, and counts lines that are alike
+        dispatcher.remove_handler("ray_print_logs")
+        dispatcher.add_handler("ray_print_logs", show)
 
 
 def check_workers(workers: int) -> bool:
