@@ -16,6 +16,7 @@ from recbole_bert4rec.system.when_imported import WhenImported
 
 if TYPE_CHECKING:
     from recbole_bert4rec.experiments.compare import compare as compare
+    from recbole_bert4rec.experiments.tune import tune as tune
     from recbole_bert4rec.plugin.callbacks import Callback as Callback
     from recbole_bert4rec.plugin.callbacks import StopTraining as StopTraining
     from recbole_bert4rec.plugin.model import BERT4Rec as BERT4Rec
@@ -25,12 +26,11 @@ if TYPE_CHECKING:
     from recbole_bert4rec.recommend.recommender import Recommender as Recommender
     from recbole_bert4rec.training.run import RunResult as RunResult
     from recbole_bert4rec.training.run import run as run
-    from recbole_bert4rec.tuning.tune import SearchRequest as SearchRequest
-    from recbole_bert4rec.tuning.tune import tune as tune
 
 __version__ = "0.3.0"
 _NAMES = {
     "experiments.compare": ("compare",),
+    "experiments.tune": ("tune",),
     "plugin.callbacks": ("Callback", "StopTraining"),
     "plugin.model": ("BERT4Rec",),
     "recommend.appending": ("append_items",),
@@ -38,7 +38,6 @@ _NAMES = {
     "recommend.opened": ("load",),
     "recommend.recommender": ("Recommender",),
     "training.run": ("RunResult", "run"),
-    "tuning.tune": ("SearchRequest", "tune"),
 }
 _PLACES = {name: f"recbole_bert4rec.{module}" for module, names in _NAMES.items() for name in names}
 """Modules of the public names; each is imported when it is first asked for."""

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from recbole_bert4rec.cli.inputs import add_names, add_screen, config_files, model_in_files, named_in_files
 from recbole_bert4rec.cli.words import seconds_of
@@ -14,15 +12,10 @@ from recbole_bert4rec.system.constants import DEFAULT_NAMES
 from recbole_bert4rec.system.environment import OF_A_SEARCH, need
 from recbole_bert4rec.system.errors import UserError
 
-if TYPE_CHECKING:
-    from recbole_bert4rec.tuning.tune import SearchRequest
-
 TOOLS = ("Hyperopt", "Ray")
 ALGORITHMS = ("exhaustive", "random", "bayes")
 SCHEDULERS = ("none", "asha", "median")
 """What runs the trials, how trials are proposed, and how Ray stops hopeless ones early."""
-_DRAWN = 10
-"""Default number of trials of random and bayes; RecBole's."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -45,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "this machine or a cluster (default: %(default)s)",
     )
     add("--algo", choices=ALGORITHMS, help="(default: exhaustive, or random with --max_evals)")
-    add("--max_evals", "--num_samples", type=int, metavar="N", help=f"trials of random and bayes (default: {_DRAWN})")
+    add("--max_evals", "--num_samples", type=int, metavar="N", help="trials of random and bayes (default: 10)")
     add("--budget", help="time of training and validation that a trial may take, such as 10m, whatever its epochs")
     add("--metric", help="validation metric to judge by, such as NDCG@10 (default: the option valid_metric)")
     add(
@@ -53,11 +46,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=SCHEDULERS,
         default="none",
         help="with Ray: what stops hopeless trials early (default: %(default)s)",
-    )
-    add(
-        "--resume",
-        action="store_true",
-        help="go on with the search in the output file; no trial that ended is repeated",
     )
     add = parser.add_argument_group("what trials may take").add_argument
     add("--cpus_per_trial", type=int, help="threads of a trial (default: all with Hyperopt, 1 with Ray)")
@@ -71,20 +59,40 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(options: argparse.Namespace, flags: dict[str, str]) -> None:
     """Search, judge the trials on validation, and test the best one once."""
-    options.algo = options.algo or ("exhaustive" if options.max_evals is None else "random")
     if mistakes := _mistakes(options, flags):
         raise UserError("; ".join(mistakes))
     budget = None if options.budget is None else seconds_of(options.budget)
-    named = named_in_files(options)  # whose files are looked for before libraries are imported
+    named = {**DEFAULT_NAMES, **named_in_files(options)}  # whose files are looked for before libraries are imported
     need("a search", *OF_A_SEARCH, *(["ray"] if options.tool == "Ray" else []))
-    from recbole_bert4rec.tuning.tune import tune
+    import torch
 
-    tune(_request(options, flags, named, budget))
+    from recbole_bert4rec.experiments.tune import tune
+
+    gpus = float(torch.cuda.is_available()) if options.gpus_per_trial is None else options.gpus_per_trial
+    tune(
+        options.model or model_in_files(options),
+        options.dataset or named["dataset"],
+        options.params_file,
+        flags if options.metric is None else {**flags, "valid_metric": options.metric},
+        config_files=config_files(options),
+        output=options.output_file,
+        display=options.display_file,
+        tool=options.tool,
+        algorithm=options.algo,
+        max_evals=options.max_evals,
+        budget=budget,
+        scheduler=options.scheduler,
+        cpus=options.cpus_per_trial or (1 if options.tool == "Ray" else torch.get_num_threads()),
+        gpus=gpus,
+        max_concurrent=options.max_concurrent,
+        ray_address=options.ray_address,
+        screen=options.screen,
+    )
 
 
 def left_behind(options: argparse.Namespace) -> str:
     """Say what an interrupted command leaves behind."""
-    return "the trials that ended are kept, --resume goes on from there"
+    return "the trials that ended are kept, the same command goes on from there"
 
 
 def _mistakes(options: argparse.Namespace, flags: dict[str, str]) -> list[str]:
@@ -111,42 +119,3 @@ def _mistakes(options: argparse.Namespace, flags: dict[str, str]) -> list[str]:
     if (options.gpus_per_trial or 0) < 0:
         mistakes.append(f"--gpus_per_trial must be at least 0, but is {options.gpus_per_trial:g}")
     return mistakes
-
-
-def _request(
-    options: argparse.Namespace, flags: dict[str, str], named: Mapping[str, Any], budget: float | None
-) -> SearchRequest:
-    """Return the request for a search."""
-    import torch
-
-    from recbole_bert4rec.tuning.job import Resources
-    from recbole_bert4rec.tuning.objective import Task
-    from recbole_bert4rec.tuning.tune import SearchRequest
-
-    gpus = float(torch.cuda.is_available()) if options.gpus_per_trial is None else options.gpus_per_trial
-    if options.metric is not None:
-        flags = {**flags, "valid_metric": options.metric}
-    named = {**DEFAULT_NAMES, **named}
-    cpus = options.cpus_per_trial or (1 if options.tool == "Ray" else torch.get_num_threads())
-    task = Task(
-        model=options.model or model_in_files(options),
-        dataset=options.dataset or named["dataset"],
-        config_files=tuple(str(Path(file).resolve()) for file in config_files(options)),
-        fixed=flags,
-        folder=os.getcwd(),
-        threads=cpus,
-        budget=budget,
-    )
-    return SearchRequest(
-        task=task,
-        params_file=options.params_file,
-        output=options.output_file,
-        display=options.display_file,
-        tool=options.tool,
-        algorithm=options.algo,
-        max_trials=None if options.algo == "exhaustive" else options.max_evals or _DRAWN,
-        scheduler=options.scheduler,
-        resume=options.resume,
-        screen=options.screen,
-        resources=Resources(cpus, gpus, options.max_concurrent, options.ray_address),
-    )

@@ -1,4 +1,4 @@
-"""run_hyper.py as a user runs it: on ml-100k or a small log, with real Ray, killed and gone on with."""
+"""run_hyper.py as a user runs it: on ml-100k or a small log, with real Ray, killed and begun again."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from filelock import FileLock
 
 from recbole_bert4rec.cli.main import main
 from tests.helpers.data import inter_writer
-from tests.helpers.programs import ROOT, ROWS, does, main_here, wait_for
+from tests.helpers.programs import ENVIRONMENT, ROOT, ROWS, main_here, wait_for
 
 FAST = ["--epochs=2", "--batch_sequences=256", "--hidden_size=16", "--inner_size=16", "--n_layers=1", "--topk=[10]"]
 FAST += ["--metrics=['NDCG']", "--valid_metric=NDCG@10"]
@@ -56,13 +56,16 @@ def small_log(folder: Path) -> list[str]:
     return [f"--{key}={value}" for key, value in inter_writer(folder)(ROWS).items()]
 
 
-def trials(folder: Path) -> list[dict[str, Any]]:
-    lines = (folder / "hyper.jsonl").read_text().splitlines()
-    return [json.loads(line) for line in lines[1:]]
+def records(folder: Path) -> dict[str, dict[str, Any]]:
+    """The records of a search by their names; those of trials that are over."""
+    found = {file.stem: json.loads(file.read_text()) for file in (folder / "hyper.runs").glob("*.json")}
+    return {name: record for name, record in found.items() if "unfinished" not in record}
 
 
 def scores(folder: Path) -> dict[str, Any]:
-    return {json.dumps(trial["params"]): trial["score"] for trial in trials(folder)}
+    return {
+        name: (record["best_valid_score"], record["epochs"][-1]["epoch"]) for name, record in records(folder).items()
+    }
 
 
 @pytest.fixture(scope="module")
@@ -74,30 +77,35 @@ def hyperopt_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
 
 
 @pytest.mark.slow
-def test_every_combination_runs_once_and_the_winner_is_tested_once(hyperopt_run: tuple[Path, str]) -> None:
+def test_every_combination_runs_once_and_the_winner_alone_is_tested_and_kept(hyperopt_run: tuple[Path, str]) -> None:
     folder, said = hyperopt_run
-    found = trials(folder)
-    assert len(found) == len({json.dumps(trial["params"]) for trial in found}) == 4
-    assert all(trial["status"] == "finished" and trial["epochs"] == 2 for trial in found)
+    found = records(folder)
+    assert len(found) == 4
+    assert all(len(record["epochs"]) == 2 for record in found.values())
+    best = max(found, key=lambda name: found[name]["best_valid_score"])
+    assert [name for name, record in found.items() if record["test_result"]] == [best]
+    assert [file.name for file in (folder / "hyper.runs").glob("*.pth")] == [f"{best}.pth"]
     assert said.count("test of best") == 1
     text = (folder / "hyper.result").read_text()
     assert text.count("Valid result") == 4
     assert text.count("Test result") == 1
-    assert not (folder / "hyper.trials").exists()
-    for name in ("hyper.pth", "hyper.html", "hyper.best.yaml"):
-        assert (folder / name).stat().st_size > 0
+    assert text.index("Test result") < text.index("Valid result", text.index("Valid result") + 1), "the best is first"
+    assert (folder / "hyper.pth").read_bytes() == (folder / "hyper.runs" / f"{best}.pth").read_bytes()
+    assert (folder / "hyper.html").stat().st_size > 0
 
 
 @pytest.mark.slow
 def test_the_best_options_are_a_file_that_run_py_takes(hyperopt_run: tuple[Path, str]) -> None:
     folder, _ = hyperopt_run
-    best = max(trials(folder), key=lambda trial: (trial["score"], -trial["number"]))
+    best = max(records(folder).values(), key=lambda record: record["best_valid_score"])
     flags = ["--config_files=hyper.best.yaml", "--show_progress=False", "--checkpoint_dir=again"]
-    code = f"import torch, sys, runpy; torch.set_num_threads(1); sys.argv = {['run.py', *flags]!r}; "
-    code += f"runpy.run_path({str(ROOT / 'run.py')!r}, run_name='__main__')"
-    done = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, timeout=600)
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "run.py"), *flags], cwd=folder, capture_output=True, text=True, env=ENVIRONMENT
+    )
     (record,) = (folder / "again").glob("*.json")
-    assert json.loads(record.read_text())["best_valid_score"] == best["score"], done.stderr
+    again = json.loads(record.read_text())
+    assert again["best_valid_score"] == best["best_valid_score"], done.stderr
+    assert again["test_result"] == best["test_result"]
 
 
 @pytest.mark.ray
@@ -126,28 +134,23 @@ print("reported", result.error, result.metrics["ndcg@10"] > 0)
 
 @pytest.mark.slow
 @pytest.mark.parametrize("tool", TOOLS)
-def test_a_killed_search_goes_on_without_losing_or_repeating_a_trial(
+def test_a_killed_search_goes_on_by_the_same_command_without_losing_or_repeating_a_trial(
     hyperopt_run: tuple[Path, str], tmp_path: Path, tool: str
 ) -> None:
     flags = [f"--tool={tool}", "--cpus_per_trial=1"]
-    process = subprocess.Popen(
-        command(tmp_path, *flags), cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
-    wait_for(lambda: (tmp_path / "hyper.jsonl").exists() and len(trials(tmp_path)) >= 1)
-    family = [process, *psutil.Process(process.pid).children(recursive=True)]
-    for member in family:
-        os.kill(member.pid, signal.SIGKILL) if psutil.pid_exists(member.pid) else None
-    process.wait()
-    before = trials(tmp_path)
+    process = started(tmp_path, *flags)
+    wait_for(lambda: len(records(tmp_path)) >= 1)
+    for member in [*psutil.Process(process.pid).children(recursive=True), process]:
+        member.kill() if psutil.pid_exists(member.pid) else None
+    process.communicate()
+    before = records(tmp_path)
     assert 1 <= len(before) < 4
-    refused = search(tmp_path, *flags)
-    assert refused.returncode == 2
-    assert "--resume" in refused.stderr
-    done = search(tmp_path, *flags, "--resume")
+    done = search(tmp_path, *flags)
     assert done.returncode == 0, done.stderr
-    assert trials(tmp_path)[: len(before)] == before
-    assert len(trials(tmp_path)) == 4
+    after = records(tmp_path)
+    assert all(after[name]["ended"] == record["ended"] for name, record in before.items())
     assert scores(tmp_path) == scores(hyperopt_run[0])
+    assert (tmp_path / "hyper.result").read_text() == (hyperopt_run[0] / "hyper.result").read_text()
 
 
 @pytest.mark.slow
@@ -156,29 +159,37 @@ def test_a_setting_that_fails_is_listed_with_its_reason_and_stops_no_other(tmp_p
     space = "n_heads choice [2, 3]\ninner_size choice [16, 1000000000000]\n"
     done = search(tmp_path, f"--tool={tool}", *small_log(tmp_path), space=space)
     assert done.returncode == 0, done.stderr
-    found = {(t["params"]["n_heads"], t["params"]["inner_size"]): t for t in trials(tmp_path)}
-    assert found[2, 16]["status"] == "finished"
-    assert "memory" in found[2, 10**12]["reason"]
-    assert all("divisible by `n_heads`" in found[3, size]["reason"] for size in (16, 10**12))
+    assert len(records(tmp_path)) == 1
+    text = (tmp_path / "hyper.result").read_text()
+    failed = [part.splitlines() for part in text.split("\n\n") if "failed: " in part]
+    assert len(failed) == 3
+    assert all(("divisible by `n_heads`" if "n_heads:3" in setting else "memory") in why for setting, why in failed)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("tool", TOOLS)
-def test_a_trial_whose_process_is_killed_is_tried_again_and_the_search_ends_well(tmp_path: Path, tool: str) -> None:
-    space = "learning_rate choice [0.01, 0.003]\n"
+def test_a_trial_whose_process_is_killed_stops_no_other_and_goes_on_by_the_same_command(
+    tmp_path: Path, tool: str
+) -> None:
     flags = [f"--tool={tool}", "--cpus_per_trial=1", "--epochs=12"]
+    flags += ["--max_concurrent=1"] if tool == "Ray" else []
+    space = "learning_rate choice [0.01, 0.003]\n"
     process = started(tmp_path, *flags, space=space)
-    weights = tmp_path / "hyper.trials" / "trial-0.pth"
-    wait_for(weights.exists)  # an epoch is over
+    folder = tmp_path / "hyper.runs"
+    wait_for(lambda: list(folder.glob("*.last.pth")))  # an epoch is over
     family = psutil.Process(process.pid).children(recursive=True)
     assert _listening(family) <= {"127.0.0.1", "::1", "::ffff:127.0.0.1"}
-    workers = [child for child in family if _is_worker(child, tool)]
-    assert workers
-    for worker in workers:
-        worker.kill()
+    (log,) = folder.glob("*.log")
+    (worker,) = [child for child in family if str(log) in {file.path for file in child.open_files()}]
+    worker.kill()
     said, _ = process.communicate(timeout=600)
     assert process.returncode == 0, said
-    assert [trial["status"] for trial in trials(tmp_path)] == ["finished", "finished"], said
+    assert "ended by signal SIGKILL" in said
+    assert len(records(tmp_path)) == 1
+    done = search(tmp_path, *flags, space=space)
+    assert done.returncode == 0, done.stderr
+    assert len(records(tmp_path)) == 2
+    assert "go" in log.read_text()
 
 
 def _listening(family: list[psutil.Process]) -> set[str]:
@@ -187,56 +198,31 @@ def _listening(family: list[psutil.Process]) -> set[str]:
     return {connection.laddr.ip for connection in connections if connection.status == psutil.CONN_LISTEN}
 
 
-def _is_worker(process: psutil.Process, tool: str) -> bool:
-    return does(process, "spawn_main" if tool == "Hyperopt" else "ray::ImplicitFunc")  # not an agent of Ray
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("tool", TOOLS)
-def test_a_trial_whose_process_is_killed_twice_is_listed_as_failed(tmp_path: Path, tool: str) -> None:
-    flags = [f"--tool={tool}", "--cpus_per_trial=1", "--epochs=400", "--max_concurrent=1"]
-    flags = flags if tool == "Ray" else flags[:-1]
-    space = "learning_rate choice [0.01, 0.003]\nstopping_step choice [400]\n"
-    process = started(tmp_path, *flags, space=space)
-    killed: set[int] = set()
-    for number in (0, 0, 1, 1):
-        weights = tmp_path / "hyper.trials" / f"trial-{number}.pth"
-        wait_for(weights.exists)
-        family = psutil.Process(process.pid).children(recursive=True)
-        for worker in family:
-            if worker.pid not in killed and _is_worker(worker, tool):
-                killed.add(worker.pid)
-                worker.kill()
-                worker.wait()
-        for file in (weights, weights.with_suffix(".last.pth")):  # they show that the trial has begun anew
-            file.unlink(missing_ok=True)
-    said, _ = process.communicate(timeout=600)
-    assert process.returncode == 2, said
-    assert len(trials(tmp_path)) == 2, said
-    assert all("ended" in trial["reason"] for trial in trials(tmp_path)), said
-
-
 @pytest.mark.ray
 @pytest.mark.slow
 def test_ctrl_c_with_ray_ends_the_search_untested(tmp_path: Path) -> None:
     process = started(tmp_path, "--tool=Ray", "--epochs=400", "--stopping_step=400")
-    wait_for((tmp_path / "hyper.trials" / "trial-0.pth").exists)
+    wait_for(lambda: list((tmp_path / "hyper.runs").glob("*.pth")))
+    family = psutil.Process(process.pid).children(recursive=True)
     process.send_signal(signal.SIGINT)
     said, _ = process.communicate(timeout=300)
     assert process.returncode == 130, said
     assert "test of best" not in said
+    psutil.wait_procs(family, timeout=30)
+    assert not [member for member in family if member.is_running()]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("tool", TOOLS)
-def test_a_finished_search_is_only_concluded_again(hyperopt_run: tuple[Path, str], tmp_path: Path, tool: str) -> None:
-    for file in hyperopt_run[0].iterdir():
-        if file.is_file():
-            shutil.copy(file, tmp_path)
-    done = search(tmp_path, "--cpus_per_trial=1", f"--tool={tool}", "--resume")
+def test_a_winner_whose_weights_are_gone_is_trained_again(hyperopt_run: tuple[Path, str], tmp_path: Path) -> None:
+    shutil.copytree(hyperopt_run[0], tmp_path, dirs_exist_ok=True)
+    for file in tmp_path.rglob("*.pth"):
+        file.unlink()
+    done = search(tmp_path, "--cpus_per_trial=1")
     assert done.returncode == 0, done.stderr
-    assert trials(tmp_path) == trials(hyperopt_run[0])
+    assert "training it again" in done.stdout
     assert (tmp_path / "hyper.result").read_text() == (hyperopt_run[0] / "hyper.result").read_text()
+    again = search(tmp_path, "--cpus_per_trial=1")
+    assert "training it again" not in again.stdout
 
 
 @pytest.mark.slow
@@ -245,13 +231,12 @@ def test_texts_of_a_parameter_file_are_not_evaluated(tmp_path: Path) -> None:
     done = search(tmp_path, *small_log(tmp_path), space=space)
     assert done.returncode == 0, done.stderr
     assert not (tmp_path / "pwned").exists()
-    assert "`hidden_act`" in trials(tmp_path)[0]["reason"]
+    assert "failed: " in done.stdout
 
 
 @pytest.mark.slow
 def test_two_searches_do_not_write_to_the_same_file(tmp_path: Path) -> None:
-    (tmp_path / "hyper.trials").mkdir()
-    with FileLock(tmp_path / "hyper.trials" / "lock"):
+    with FileLock(tmp_path / "hyper.lock"):
         done = search(tmp_path)
     assert done.returncode == 2
 
@@ -263,10 +248,11 @@ def test_the_median_rule_stops_trials_and_bears_failures(tmp_path: Path) -> None
     flags = ["--tool=Ray", "--scheduler=median", "--epochs=12"]
     done = search(tmp_path, *flags, *small_log(tmp_path), space=space)
     assert done.returncode == 0, done.stderr
-    found = trials(tmp_path)
-    assert [trial["status"] for trial in found].count("failed") == 5
-    assert "stopped" in {trial["status"] for trial in found}
-    assert all(trial["epochs"] <= 12 for trial in found)
+    found = list(records(tmp_path).values())
+    assert len(found) == 5
+    assert (tmp_path / "hyper.result").read_text().count("failed: ") == 5
+    assert any(record.get("stopped") for record in found)
+    assert all(len(record["epochs"]) <= 12 for record in found)
 
 
 @pytest.mark.ray
@@ -276,20 +262,15 @@ def test_asha_stops_trials_early_and_keeps_a_winner(tmp_path: Path) -> None:
     flags = ["--tool=Ray", "--scheduler=asha", "--epochs=9"]
     done = search(tmp_path, *flags, *small_log(tmp_path), space=space)
     assert done.returncode == 0, done.stderr
-    found = trials(tmp_path)
+    found = records(tmp_path)
     assert len(found) == 8
-    assert {"stopped", "finished"} >= {trial["status"] for trial in found} >= {"stopped"}
-    assert sum(trial["epochs"] for trial in found) < 72
-
-
-@pytest.mark.slow
-def test_a_new_search_goes_on_from_no_weights_of_an_earlier_one(tmp_path: Path) -> None:
-    (tmp_path / "hyper.trials").mkdir()
-    for name in ("trial-0.pth", "trial-0.last.pth", "trial-7.pth"):
-        (tmp_path / "hyper.trials" / name).write_text("of an earlier search")
-    done = search(tmp_path, "--epochs=1", *small_log(tmp_path), space="mask_ratio choice [0.2]\n")
-    assert done.returncode == 0, done.stderr
-    assert not (tmp_path / "hyper.trials").exists()
+    assert any(record.get("stopped") for record in found.values())
+    assert sum(len(record["epochs"]) for record in found.values()) < 72
+    again = search(tmp_path, *flags, *small_log(tmp_path), space=space)
+    assert again.returncode == 0, again.stderr
+    assert {name: record["ended"] for name, record in records(tmp_path).items()} == {
+        name: record["ended"] for name, record in found.items()
+    }, "nothing is trained again"
 
 
 @pytest.mark.slow
@@ -298,8 +279,9 @@ def test_other_models_and_continuous_spaces_are_searched(tmp_path: Path) -> None
     flags = ["--model=GRU4Rec", "--algo=bayes", "--max_evals=2", "--embedding_size=8", "--epochs=1"]
     done = search(tmp_path, *flags, *small_log(tmp_path), space=space)
     assert done.returncode == 0, done.stderr
-    assert len(trials(tmp_path)) == 2
-    assert all(isinstance(trial["params"]["train_batch_size"], int) for trial in trials(tmp_path))
+    found = records(tmp_path)
+    assert len(found) == 2
+    assert all(isinstance(record["config"]["train_batch_size"], int) for record in found.values())
 
 
 SPACE_OF_MISTAKES = "hiden_size choice [32]\nn_layers choice [1]\nn_heads chioce\nmodel choice ['Pop']\n"

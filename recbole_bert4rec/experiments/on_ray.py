@@ -1,0 +1,158 @@
+"""Trials side by side with Ray Tune, on this machine or a cluster; a scheduler may stop hopeless ones early."""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+import tempfile
+import warnings
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import ray
+from filelock import FileLock
+from ray import tune
+from ray.tune import schedulers
+from ray.tune.experiment import Trial
+from ray.tune.search.hyperopt import HyperOptSearch
+
+from recbole_bert4rec.experiments.space import Space, hyperopt_space, key_of, of_draws
+from recbole_bert4rec.ray.cluster import check_room, start_ray
+from recbole_bert4rec.system.errors import short
+from recbole_bert4rec.training.record import read_record, write_json
+
+Settings = list[dict[str, Any]] | None
+_ENVIRONMENT = {
+    "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
+    "TUNE_MAX_PENDING_TRIALS_PG": "1",
+    "TUNE_DISABLE_SIGINT_HANDLER": "1",  # a signal is the program's
+}
+
+
+def search(
+    attempt: Callable[..., dict[str, Any]],
+    trials: Any,
+    space: Space,
+    settings: Settings,
+    seed: int,
+    scheduler: schedulers.TrialScheduler,
+    resources: dict[str, float],
+    max_concurrent: int | None,
+    address: str | None,
+) -> None:
+    """Run the settings side by side, or those that hyperopt proposes where there are none."""
+    os.environ |= _ENVIRONMENT
+    start_ray(address)
+    for name in ("ray.tune", "ray.air"):  # which show the traceback of a trial that failed
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    check_room("a trial", {name.upper(): count for name, count in resources.items()})
+    proposed: dict[str, Any] = {"param_space": {"number": tune.grid_search([*range(len(settings or ()))])}}
+    config: dict[str, Any] = {"scheduler": scheduler, "max_concurrent_trials": max_concurrent, "reuse_actors": True}
+    if settings is None:
+        mode = "max" if trials.sign < 0 else "min"
+        config["search_alg"] = HyperOptSearch(hyperopt_space(space), "best", mode, random_state_seed=seed)
+        config["num_samples"], proposed = trials.total, {}
+    fixed = {"attempt": attempt, "space": space, "settings": settings, "sign": trials.sign, "cwd": os.getcwd()}
+    trainable = tune.with_parameters(_trainable, folder=trials.folder, **fixed)
+    trials.folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as scratch, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            tune.Tuner(
+                tune.with_resources(trainable, resources),
+                tune_config=tune.TuneConfig(**config),
+                run_config=tune.RunConfig(
+                    name="trials", storage_path=scratch, verbose=0, callbacks=[_Ends(trials, space, settings)]
+                ),
+                **proposed,
+            ).fit()
+        finally:
+            ray.shutdown()
+    for trial in trials.ended.values():
+        if trial.get("stopped"):  # its process may have written once more before it was ended
+            _marked_if_stopped(trials.weights_of(trial).with_suffix(".json"))
+            trials.remove_weights(trial)
+    for lock in trials.folder.glob("*.lock"):
+        lock.unlink()
+
+
+def scheduler_of(name: str, epochs: int, bigger: bool) -> schedulers.TrialScheduler:
+    """Return Ray's scheduler by our name; it decides by the best validation score so far."""
+    judged: dict[str, Any] = {"metric": "best", "mode": "max" if bigger else "min", "time_attr": "epoch"}
+    grace = max(1, epochs // 10)
+    if name == "asha":
+        return schedulers.ASHAScheduler(**judged, max_t=epochs + 1, grace_period=grace, reduction_factor=3)
+    if name == "median":
+        never: dict[str, Any] = {"min_time_slice": math.inf}  # to pause a trial: it would begin anew
+        return schedulers.MedianStoppingRule(**judged, grace_period=grace, min_samples_required=3, **never)
+    return schedulers.FIFOScheduler()
+
+
+def _setting_of(space: Space, settings: Settings, proposal: dict[str, Any]) -> dict[str, Any]:
+    """Return the setting that Ray proposes: one of the list, or draws of hyperopt."""
+    return of_draws(space, proposal) if settings is None else settings[proposal["number"]]
+
+
+def _trainable(
+    proposal: dict[str, Any], attempt: Any, space: Space, settings: Settings, folder: Path, sign: float, cwd: str
+) -> None:
+    """Run one setting from a Ray worker; Ray hears of each epoch, of those that an earlier search trained, too."""
+    os.chdir(cwd)  # which Ray changes
+    setting, told = _setting_of(space, settings, proposal), 0
+
+    def tell(record: dict[str, Any]) -> None:
+        """Report the epochs that are new; it raises SystemExit if the scheduler stops the trial."""
+        nonlocal told
+        path = str(Path(record["checkpoint"]).with_suffix(".json"))
+        rows = [row for row in record["epochs"] if row.get("valid_score") is not None]
+        while told < len(rows):
+            told += 1
+            best = sign * min(sign * row["valid_score"] for row in rows[:told])
+            tune.report({"best": best, "epoch": rows[told - 1]["epoch"] + 1, "record": path})
+
+    gpus = ",".join(map(str, ray.get_gpu_ids()))  # RecBole would take the first GPU of the machine for all trials
+    with FileLock(folder / f"{zlib.crc32(key_of(setting).encode()):08x}.lock"):  # hyperopt may propose one twice
+        record = attempt(setting, tell, gpu_id=gpus)
+    if "reason" in record:
+        tune.report({"best": sign * math.inf, "epoch": 0, "reason": record["reason"]})
+    else:
+        tell(record)
+
+
+class _Ends(tune.Callback):
+    """Passes the events of Ray's trials on to the trials of the search."""
+
+    def __init__(self, trials: Any, space: Space, settings: Settings) -> None:
+        self._trials, self._space, self._settings = trials, space, settings
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Be stored as nothing: Ray would restore a search by it, which the records do."""
+        return {}
+
+    def on_trial_complete(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
+        """Keep a trial that has ended or was stopped."""
+        if "reason" in trial.last_result:
+            self._end(trials, trial, {"reason": trial.last_result["reason"]})
+        else:
+            self._end(trials, trial, _marked_if_stopped(trial.last_result["record"]))
+
+    def on_trial_error(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
+        """Keep a trial whose worker was ended."""
+        self._end(trials, trial, {"reason": f"its worker of Ray was ended: {short(str(trial.get_pickled_error()))}"})
+
+    def _end(self, trials: list[Trial], trial: Trial, record: dict[str, Any]) -> None:
+        setting = _setting_of(self._space, self._settings, trial.config)
+        if key_of(setting) not in self._trials.ended:
+            self._trials.end(setting, record, trials.index(trial))
+
+
+def _marked_if_stopped(path: str | Path) -> dict[str, Any]:
+    """Return the record of a trial; one that a scheduler has stopped says so from now on, and is not run again."""
+    record = read_record(path)
+    if record.pop("unfinished", False):
+        record["stopped"] = True
+        write_json(path, record)
+    return record

@@ -1,0 +1,330 @@
+"""A search for hyper-parameters: settings are proposed, each is one run of the store, the best one is tested once."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from functools import partial
+from importlib import import_module
+from logging import getLogger
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from hyperopt import STATUS_FAIL, STATUS_OK, fmin, tpe
+from hyperopt.exceptions import AllTrialsFailed
+from recbole.config import Config
+from tqdm.auto import tqdm
+
+from recbole_bert4rec.checkpoints import last_of, without_places
+from recbole_bert4rec.core.fast.denormals import denormals_as_zero
+from recbole_bert4rec.experiments.search_report import in_words, write_search
+from recbole_bert4rec.experiments.space import (
+    Space,
+    hyperopt_space,
+    key_of,
+    of_draws,
+    proposals,
+    read_space,
+    size_at_most,
+)
+from recbole_bert4rec.experiments.store import fingerprint, run_once
+from recbole_bert4rec.options.auto import most_epochs
+from recbole_bert4rec.options.kinds import is_number
+from recbole_bert4rec.options.user_models import Model, importable
+from recbole_bert4rec.plugin.config import Layers, PluginConfig, known_to
+from recbole_bert4rec.plugin.hooks import in_program
+from recbole_bert4rec.system.constants import FOR_THE_USER, SHORT
+from recbole_bert4rec.system.errors import UserError, nearest
+from recbole_bert4rec.system.files import locked
+from recbole_bert4rec.system.processes import FailedError, in_own_process
+from recbole_bert4rec.system.scoped import restored_environment
+from recbole_bert4rec.training.afterwards import test_weights
+from recbole_bert4rec.training.build import translate_errors
+from recbole_bert4rec.training.inputs import resolve, user_layers
+from recbole_bert4rec.training.record import counted, finite_values, write_json
+from recbole_bert4rec.training.screen import no_bars, say, shown
+
+_TAKEN = (".pth", ".html", ".yaml", ".lock")
+"""Endings of the files written beside the output file."""
+_DRAWN = 10
+"""Trials of random and bayes if nobody says how many; RecBole's number."""
+_REPEATED = 100
+"""Draws of bayes that may repeat a setting before the search ends."""
+_AT_MOST_1 = {"dropout", "prob", "rate", "ratio", "share"}
+"""Words in the names of options that are seldom above 1."""
+Watch = Callable[[dict[str, Any]], None]
+Attempt = Callable[..., dict[str, Any]]
+"""What is told of a running trial; and what makes one: ``attempt(setting, watch)`` returns its record."""
+
+
+@dataclass(frozen=True)
+class SearchResult:
+    """Results of a search.
+
+    Attributes:
+        best: the setting with the best validation score.
+        best_valid_result: its validation metrics, by name.
+        test_result: its test metrics, by name; no other setting was tested.
+        trials: a row for each setting, the best first and those that failed last.
+        files: the written files, by their kind.
+    """
+
+    best: dict[str, Any]
+    best_valid_result: dict[str, float]
+    test_result: dict[str, float]
+    trials: pd.DataFrame
+    files: dict[str, Path]
+
+
+def tune(
+    model: Model | None,
+    dataset: str | None,
+    params_file: str | Path,
+    options: Mapping[str, Any] | None = None,
+    *,
+    config_files: Sequence[str | Mapping[str, Any]] = (),
+    output: str | Path = "hyper.result",
+    display: str | Path | None = None,
+    tool: str = "Hyperopt",
+    algorithm: str | None = None,
+    max_evals: int | None = None,
+    budget: float | None = None,
+    scheduler: str = "none",
+    cpus: int = 1,
+    gpus: float = 0.0,
+    max_concurrent: int | None = None,
+    ray_address: str | None = None,
+    screen: str = SHORT,
+) -> SearchResult:
+    """Search hyper-parameters: judge each setting on validation, and test the best one once.
+
+    Every trial is a run in the folder OUTPUT.runs. After a kill the same call goes on from there.
+
+    Args:
+        model: as :func:`run` takes it.
+        dataset: as :func:`run` takes it.
+        params_file: the space: lines such as ``n_layers choice [1, 2]``, or YAML.
+        options: of all trials, by name; they win over ``config_files``, and are refused for searched options.
+        config_files: as :func:`run` takes them.
+        output: RecBole's file of results. The best options, the weights and the plots get names beside it.
+        display: HTML page of plots. Default: beside ``output``.
+        tool: ``Hyperopt`` runs one trial after the other, ``Ray`` side by side.
+        algorithm: ``exhaustive``, ``random`` or ``bayes``. Default: exhaustive, or random with ``max_evals``.
+        max_evals: trials of random and bayes. Default: 10.
+        budget: seconds of training and validation of a trial. None: as many epochs as the options say.
+        scheduler: with Ray: ``none``, ``asha`` or ``median``, which stop hopeless trials early.
+        cpus: threads of a trial.
+        gpus: with Ray: of a trial; a share is possible.
+        max_concurrent: with Ray: trials at once. Default: as many as there is room for.
+        ray_address: of a running cluster. Default: Ray is started here, for this machine alone.
+        screen: ``short`` shows a line a trial; ``quiet``, warnings only.
+
+    Raises:
+        UserError: a mistake in space, options or files; or every trial failed.
+    """
+    output, options = Path(output), {"show_progress": False, **(options or {})}
+    if output.suffix in _TAKEN or output.is_dir():
+        raise UserError(f"--output_file={output} must be a file that does not end in {' or '.join(_TAKEN)}")
+    if "," in str(model):
+        raise UserError(f"--model={model}: one model is tuned at a time")
+    with (
+        in_program(),
+        shown(screen, sys.stdout),
+        locked(output.with_suffix(".lock"), "search", "--output_file", output),
+        restored_environment(),  # RecBole hides GPUs from the whole process, and so from Ray
+    ):
+        os.environ["OMP_NUM_THREADS"] = str(cpus)  # of the processes that train
+        layers = user_layers(options, config_files, {})
+        chosen_model, dataset, layers = resolve(model, dataset, layers)
+        shared: dict[str, Any] = {"model": importable(chosen_model), "dataset": dataset}
+        shared["config_files"] = (layers.of_log, *layers.files)
+        config = _checked_config(shared, options)
+        seed, metric, bigger = config["seed"], config["valid_metric"], config["valid_metric_bigger"]
+        space = read_space(params_file, partial(_why_not, config, options))
+        algorithm = algorithm or ("exhaustive" if max_evals is None else "random")
+        settings = proposals(space, algorithm, max_evals or _DRAWN, seed)
+        total = size_at_most(space, max_evals or _DRAWN) if settings is None else len(settings)
+        folder, about = output.with_suffix(".runs").resolve(), f"{config['model']} on {dataset}"
+        say(f"{algorithm} search: {total} trials of {about}, judged by validation {metric}; they are kept in {folder}")
+        _say_ranges(space)
+        label = config["model"] if scheduler == "none" else f"{config['model']}-{scheduler}"
+        of_run = {**shared, "folder": folder, "seed": seed, "label": label, "budget": budget}
+        attempt = partial(attempt_setting, {**of_run, "data": fingerprint(config)}, options)
+        with closing(Trials(folder, total, metric, bigger, no_bars(screen))) as trials:
+            if tool == "Ray":
+                on_ray = import_module("recbole_bert4rec.experiments.on_ray")  # other searches must not need Ray
+                rule, room = on_ray.scheduler_of(scheduler, most_epochs(config), bigger), {"cpu": cpus, "gpu": gpus}
+                on_ray.search(attempt, trials, space, settings, seed, rule, room, max_concurrent, ray_address)
+            elif settings is None:
+                _search_by_bayes(attempt, trials, space, seed)
+            else:
+                for setting in settings:
+                    trials.end(setting, attempt(setting, trials.watch))
+        best = _tested_best(trials, attempt, shared, options)
+        of_user = _config(shared, {**options, **best["setting"]}).external_config_dict
+        named = {"model": shared["model"], "dataset": dataset, **without_places(of_user)}
+        files = {"results": output, "best options": output.with_suffix(".best.yaml"), "trials": folder}
+        files |= {"weights": output.with_suffix(".pth"), "plots": Path(display or output.with_suffix(".html"))}
+        table = write_search(trials.ranking, trials.failed, metric, named, files)
+        return SearchResult(best["setting"], best["best_valid_result"], best["test_result"], table, files)
+
+
+class Trials:
+    """The trials of a search that have ended: a line of each on the screen, and the weights of the best one."""
+
+    def __init__(self, folder: Path, total: int, metric: str, bigger: bool, no_bar: bool | None) -> None:
+        self.folder, self.total, self.metric, self.sign = folder, total, metric, -1.0 if bigger else 1.0
+        self.ended: dict[str, dict[str, Any]] = {}
+        self._bar = tqdm(total=total, desc="trials", leave=False, disable=no_bar, ncols=100)
+
+    def watch(self, record: Mapping[str, Any]) -> None:
+        """Show how far a running trial is."""
+        score = record["best_valid_score"]
+        best = "" if score is None else f", best {self.metric} {score:.4f}"
+        self._bar.set_postfix_str(f"{counted(len(record['epochs']))}{best}")
+
+    def end(self, setting: dict[str, Any], record: Mapping[str, Any], number: int | None = None) -> None:
+        """Keep a setting under its number in the search, with its record or ``{"reason": ...}`` if it failed."""
+        trial = {"number": len(self.ended) if number is None else number, "setting": setting, **record}
+        self.ended[key_of(setting)] = trial
+        best, outcome = self.ranking[:1], f"failed: {record.get('reason')}"
+        if "reason" not in record:
+            early = " (stopped early)" if record.get("stopped") else ""
+            outcome = f"{self.metric} {record['best_valid_score']:.4f} at epoch {record['best_epoch']} of "
+            outcome += f"{len(record['epochs'])}{early}, {record['seconds']['total']:.1f} s"
+        say(f"[{len(self.ended)}/{self.total}] {outcome}: {in_words(setting)}{' *' if best == [trial] else ''}")
+        self._bar.update(1)
+        for other in self.ranking[1:]:
+            self.remove_weights(other)
+
+    def remove_weights(self, trial: Mapping[str, Any]) -> None:
+        """Remove a trial's weights, and the state of one that was stopped."""
+        weights = self.weights_of(trial)
+        weights.unlink(missing_ok=True)
+        Path(last_of(weights)).unlink(missing_ok=True)
+
+    def weights_of(self, trial: Mapping[str, Any]) -> Path:
+        """Return the file of a trial's weights."""
+        return self.folder / Path(trial["checkpoint"]).name
+
+    @property
+    def ranking(self) -> list[dict[str, Any]]:
+        """The trials with a score, the best first; of equal ones the first in the search."""
+        scored = [trial for trial in self.ended.values() if "reason" not in trial]
+        return sorted(scored, key=lambda trial: (self.sign * trial["best_valid_score"], trial["number"]))
+
+    @property
+    def failed(self) -> list[dict[str, Any]]:
+        """The trials without a score."""
+        return [trial for trial in self.ended.values() if "reason" in trial]
+
+    def close(self) -> None:
+        """Take the bar away."""
+        self._bar.close()
+
+
+def attempt_setting(
+    of_run: Mapping[str, Any], options: Mapping[str, Any], setting: Mapping[str, Any], watch: Watch, **more: Any
+) -> dict[str, Any]:
+    """Return the record of a setting's run, or ``{"reason": ...}`` if the run failed."""
+    arguments = {**of_run, "seed": setting.get("seed", of_run["seed"]), "options": {**setting, **options, **more}}
+    try:
+        record = translate_errors(lambda: run_once(**arguments, test=False, watch=watch), "the configuration")
+    except (FailedError, UserError) as error:  # the second one before a process begins
+        return {"reason": " ".join(str(error).split())}
+    return {"reason": "its score is not a number"} if record["best_valid_score"] is None else record
+
+
+def _search_by_bayes(attempt: Attempt, trials: Trials, space: Space, seed: int) -> None:
+    """Let a tree of Parzen estimators propose the settings; one that comes again has its score already."""
+
+    def loss_of(draws: Mapping[str, float]) -> dict[str, Any]:
+        setting = of_draws(space, draws)
+        if key_of(setting) not in trials.ended:
+            trials.end(setting, attempt(setting, trials.watch))
+        score = trials.ended[key_of(setting)].get("best_valid_score")
+        return {"status": STATUS_FAIL} if score is None else {"status": STATUS_OK, "loss": trials.sign * score}
+
+    with suppress(AllTrialsFailed):  # the reasons are said afterwards
+        fmin(
+            loss_of,
+            hyperopt_space(space),
+            algo=tpe.suggest,
+            max_evals=trials.total + _REPEATED,
+            early_stop_fn=lambda *_: (len(trials.ended) >= trials.total, []),
+            rstate=np.random.default_rng(seed),
+            return_argmin=False,
+            verbose=False,
+        )
+
+
+def _config(shared: Mapping[str, Any], options: Mapping[str, Any]) -> Config:
+    """Return RecBole's configuration of a trial."""
+    layers = Layers(files=shared["config_files"], options=options)
+    return translate_errors(lambda: PluginConfig(shared["model"], shared["dataset"], layers), "the configuration")
+
+
+def _checked_config(shared: Mapping[str, Any], options: Mapping[str, Any]) -> Config:
+    """Return the configuration that all trials share; refuse what would make all of them fail."""
+    config = _config(shared, options)
+    for name in ("refit", "warm_start"):
+        if config[name]:
+            raise UserError(f"`{name}` is for a single run; leave it out of a search")
+    if config["eval_step"] <= 0:
+        raise UserError("`eval_step` must be at least 1: trials are judged on validation")
+    return config
+
+
+def _why_not(config: Config, options: Mapping[str, Any], name: str) -> str | None:
+    """Say why an option cannot be searched; None if it can."""
+    if name in options:
+        return f"`{name}` is in the parameter file and on the command line; leave one of them out"
+    if name in config:
+        return None
+    near = nearest(name, known_to(config))
+    return f"{config['model']} has no option `{name}`" + (f" (did you mean `{near}`?)" if near else "")
+
+
+def _say_ranges(space: Space) -> None:
+    """Say what is searched, and where a rate or a share can be above 1."""
+    say("\n".join(["searched", *(f"  {parameter}" for parameter in space)]))
+    for parameter in space:
+        values = parameter.values if parameter.kind == "choice" else parameter.bounds
+        highest = max((value for value in values if is_number(value)), default=0)
+        if highest > 1 and _AT_MOST_1 & {*parameter.name.split("_")}:
+            hint = "; bounds of loguniform are exponents of e, as RecBole's: loguniform10 takes the numbers themselves"
+            getLogger(FOR_THE_USER).warning(
+                f"`{parameter.name}` can become {highest:.7g}, and rates and shares are hardly ever above 1"
+                + (hint if parameter.kind == "loguniform" else "")
+            )
+
+
+def _tested_best(
+    trials: Trials, attempt: Attempt, shared: Mapping[str, Any], options: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the best trial with its test metrics, which its record keeps."""
+    if not trials.ranking:
+        raise UserError("every trial failed: " + "; ".join(sorted({trial["reason"] for trial in trials.failed})))
+    best = trials.ranking[0]
+    weights = trials.weights_of(best)
+    if not weights.is_file():
+        say("the weights of the best trial are not here; training it again")
+        weights.with_suffix(".json").unlink()
+        best |= attempt(best["setting"], trials.watch)
+    if not best["test_result"]:
+        of_trial, log = {**options, **best["setting"]}, trials.folder / "test.log"
+        best["test_result"] = in_own_process(_test, shared, of_trial, weights, log=log)
+        record = {name: value for name, value in best.items() if name not in ("number", "setting")}
+        write_json(weights.with_suffix(".json"), record)
+    return best
+
+
+def _test(shared: Mapping[str, Any], options: Mapping[str, Any], weights: Path) -> dict[str, Any]:
+    """Test weights; called in a process of its own."""
+    with in_program(), denormals_as_zero():
+        return finite_values(test_weights(_config(shared, options), weights))
