@@ -6,9 +6,8 @@ import argparse
 import os
 from pathlib import Path
 
-from recbole_bert4rec.cli.inputs import add_names, add_screen, config_files, model_in_files, named_in_files
+from recbole_bert4rec.cli.inputs import add_names, add_screen, config_files
 from recbole_bert4rec.cli.words import seconds_of
-from recbole_bert4rec.system.constants import DEFAULT_NAMES
 from recbole_bert4rec.system.environment import OF_A_SEARCH, need
 from recbole_bert4rec.system.errors import UserError
 
@@ -62,7 +61,7 @@ def execute(options: argparse.Namespace, flags: dict[str, str]) -> None:
     if mistakes := _mistakes(options, flags):
         raise UserError("; ".join(mistakes))
     budget = None if options.budget is None else seconds_of(options.budget)
-    named = {**DEFAULT_NAMES, **named_in_files(options)}  # whose files are looked for before libraries are imported
+    files = config_files(options)  # which are looked for before libraries are imported
     need("a search", *OF_A_SEARCH, *(["ray"] if options.tool == "Ray" else []))
     import torch
 
@@ -70,11 +69,11 @@ def execute(options: argparse.Namespace, flags: dict[str, str]) -> None:
 
     gpus = float(torch.cuda.is_available()) if options.gpus_per_trial is None else options.gpus_per_trial
     tune(
-        options.model or model_in_files(options),
-        options.dataset or named["dataset"],
+        options.model,
+        options.dataset,
         options.params_file,
         flags if options.metric is None else {**flags, "valid_metric": options.metric},
-        config_files=config_files(options),
+        config_files=files,
         output=options.output_file,
         display=options.display_file,
         tool=options.tool,

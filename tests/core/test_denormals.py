@@ -11,7 +11,6 @@ import torch
 
 from recbole_bert4rec.core.fast.denormals import are_zero, denormals_as_zero
 from recbole_bert4rec.training.run import run
-from recbole_bert4rec.tuning.objective import Task, run_trial
 from tests.helpers.data import CYCLE
 from tests.helpers.runs import QUIET
 
@@ -31,17 +30,10 @@ def test_denormals_are_zero_inside_the_block_alone_which_ends_with_an_error_too(
     assert not are_zero()
 
 
-@pytest.mark.parametrize("is_trial", [False, True])
-def test_a_run_and_a_trial_of_a_search_take_them_as_zero_in_training(
-    is_trial: bool, write_inter: Any, seen_in_training: Any
-) -> None:
+def test_a_run_takes_them_as_zero_in_training(write_inter: Any, seen_in_training: Any) -> None:
     seen = seen_in_training(are_zero)
     options = {**QUIET, **write_inter(CYCLE), "hidden_size": 16, "epochs": 1}
-    dataset = options.pop("dataset")
-    if is_trial:
-        run_trial(Task("BERT4Rec", dataset, fixed=options), {}, None, None, lambda news: None)
-    else:
-        run(dataset=dataset, options=options)
+    run(dataset=options.pop("dataset"), options=options)
     assert seen == {True}
     assert not are_zero()
 

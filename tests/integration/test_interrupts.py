@@ -69,10 +69,9 @@ def test_a_comparison_goes_on_inside_a_run(write_inter: Any) -> None:
 def test_a_search_goes_on_inside_a_trial(write_inter: Any) -> None:
     Path("space.hyper").write_text("mask_ratio choice [0.2, 0.4]\n")
     asked = [f"--{key}={value}" for key, value in write_inter(CYCLE).items()]
-    asked += ["--params_file=space.hyper", "--epochs=120", "--resume"]
-    end_after(start("run_hyper.py", *asked), "hyper.trials/*.last.pth", signal.SIGTERM)
-    assert list(Path("hyper.trials").glob("*.last.pth"))
+    asked += ["--params_file=space.hyper", "--epochs=120"]
+    end_after(start("run_hyper.py", *asked), "hyper.runs/*.last.pth", signal.SIGTERM)
     run_to_end("run_hyper.py", *asked)
-    trials = [json.loads(line) for line in Path("hyper.jsonl").read_text().splitlines()[1:]]
-    assert [trial["epochs"] for trial in trials] == [120, 120]
-    assert not Path("hyper.trials").exists()
+    records = [json.loads(file.read_text()) for file in Path("hyper.runs").glob("*.json")]
+    assert [len(record["epochs"]) for record in records] == [120, 120]
+    assert not list(Path("hyper.runs").glob("*.last.pth"))

@@ -46,7 +46,7 @@ print({state_of(hook) for hook in HOOKS} == {"made"})
         "import recbole_bert4rec.training.record",
         "import recbole_bert4rec.plugin.compat",
         "import recbole_bert4rec.plugin.model",
-        "import recbole_bert4rec.tuning.job",
+        "import recbole_bert4rec.experiments.tune",
         "from recbole_bert4rec import run",
     ],
 )

@@ -11,13 +11,12 @@ import pytest
 import torch
 
 from recbole_bert4rec import UserError, append_items, checkpoints, load
+from recbole_bert4rec.experiments.tune import tune
 from recbole_bert4rec.options.table import SINGLE_RUN
 from recbole_bert4rec.plugin.loading import item_tokens
 from recbole_bert4rec.plugin.model import BERT4Rec
 from recbole_bert4rec.training.record import read_record
 from recbole_bert4rec.training.run import run
-from recbole_bert4rec.tuning.objective import Task
-from recbole_bert4rec.tuning.tune import SearchRequest, tune
 from tests.helpers.data import inter_writer
 from tests.helpers.runs import QUIET, StopAfter, make_config, make_trainer, prepare
 
@@ -187,7 +186,7 @@ def test_searches_and_comparisons_refuse_a_warm_start(grown: dict[str, Any], tmp
     (tmp_path / "space").write_text("learning_rate choice [0.001]\n")
     fixed = {name: grown[name] for name in ("warm_start", "data_path")}
     with pytest.raises(UserError, match="`warm_start`"):
-        tune(SearchRequest(Task("BERT4RecPlus", grown["dataset"], fixed=fixed), str(tmp_path / "space")))
+        tune("BERT4RecPlus", grown["dataset"], tmp_path / "space", fixed)
     assert "warm_start" in SINGLE_RUN
 
 

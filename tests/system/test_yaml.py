@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from recbole_bert4rec.experiments.space import read_space
 from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.system.yaml_files import parse_yaml, read_yaml
-from recbole_bert4rec.tuning.space import read_space
 
 MISTAKES = [
     ("a: !!int x", "x"),
