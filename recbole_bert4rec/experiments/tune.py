@@ -44,8 +44,8 @@ from recbole_bert4rec.system.files import locked
 from recbole_bert4rec.system.processes import FailedError, in_own_process
 from recbole_bert4rec.system.scoped import restored_environment
 from recbole_bert4rec.training.afterwards import test_weights
-from recbole_bert4rec.training.build import translate_errors
-from recbole_bert4rec.training.inputs import resolve, user_layers
+from recbole_bert4rec.training.build import read_dataset, translate_errors
+from recbole_bert4rec.training.inputs import check_places, resolve, user_layers
 from recbole_bert4rec.training.record import counted, finite_values, write_json
 from recbole_bert4rec.training.screen import no_bars, say, shown
 
@@ -146,6 +146,7 @@ def tune(
         config = _checked_config(shared, options)
         seed, metric, bigger = config["seed"], config["valid_metric"], config["valid_metric_bigger"]
         space = read_space(params_file, partial(_why_not, config, options))
+        read_dataset(config)  # which RecBole may have to download, and a mistake in which is every trial's
         algorithm = algorithm or ("exhaustive" if max_evals is None else "random")
         settings = proposals(space, algorithm, max_evals or _DRAWN, seed)
         total = size_at_most(space, max_evals or _DRAWN) if settings is None else len(settings)
@@ -277,6 +278,7 @@ def _checked_config(shared: Mapping[str, Any], options: Mapping[str, Any]) -> Co
             raise UserError(f"`{name}` is for a single run; leave it out of a search")
     if config["eval_step"] <= 0:
         raise UserError("`eval_step` must be at least 1: trials are judged on validation")
+    check_places(config)
     return config
 
 

@@ -286,7 +286,7 @@ def test_other_models_and_continuous_spaces_are_searched(tmp_path: Path) -> None
 
 SPACE_OF_MISTAKES = "hiden_size choice [32]\nn_layers choice [1]\nn_heads chioce\nmodel choice ['Pop']\n"
 BAD: list[tuple[list[str], str, list[str]]] = [
-    ([], SPACE_OF_MISTAKES, ["line 3: ", "'n_heads chioce'", "line 1: ", "`hidden_size`?", "line 4: ", "model"]),
+    ([], SPACE_OF_MISTAKES, ["line 3: ", "'chioce'", "line 1: ", "`hidden_size`?", "line 4: ", "model"]),
     (["--algo=exhaustive", "--max_evals=3"], SPACE, ["--max_evals", "--algo"]),
     (["--scheduler=asha", "--max_concurrent=0"], SPACE, ["--scheduler", "--max_concurrent"]),
     (["--tool=Ray", "--scheduler=asha", "--budget=1m"], SPACE, ["--budget", "--scheduler"]),
