@@ -74,7 +74,7 @@ def search(
     for trial in trials.ended.values():
         if trial.get("stopped"):  # its process may have written once more before it was ended
             _marked_if_stopped(trials.weights_of(trial).with_suffix(".json"))
-            trials.remove_weights(trial)
+    trials.remove_weights()
     for lock in trials.folder.glob("*.lock"):
         lock.unlink()
 
@@ -106,7 +106,7 @@ def _trainable(
     def tell(record: dict[str, Any]) -> None:
         """Report the epochs that are new; it raises SystemExit if the scheduler stops the trial."""
         nonlocal told
-        path = str(Path(record["checkpoint"]).with_suffix(".json"))
+        path = str(folder / Path(record["checkpoint"]).with_suffix(".json").name)
         rows = [row for row in record["epochs"] if row.get("valid_score") is not None]
         while told < len(rows):
             told += 1

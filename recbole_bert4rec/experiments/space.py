@@ -87,11 +87,15 @@ def of_draws(space: Space, draws: Mapping[str, float]) -> dict[str, Any]:
 
 
 def proposals(space: Space, algorithm: str, count: int, seed: int) -> list[dict[str, Any]] | None:
-    """Return the settings of an exhaustive or random search; None if they depend on the scores of earlier ones."""
+    """Return the distinct settings of an exhaustive or random search; None if they depend on scores of earlier ones."""
     if algorithm == "bayes":
         return None
     if algorithm == "random":
-        return random_settings(space, count, seed)
+        nodes, generator, settings = hyperopt_space(space), np.random.default_rng(seed), {}
+        draws = (of_draws(space, sample(nodes, generator)) for _ in range(_DRAWS * count))
+        while len(settings) < size_at_most(space, count) and (setting := next(draws, None)) is not None:
+            settings.setdefault(key_of(setting), setting)
+        return list(settings.values())
     if ranges := [parameter.name for parameter in space if parameter.kind != "choice"]:
         raise UserError(
             f"--algo=exhaustive needs choices alone, but {', '.join(ranges)} take any number of a range; use "
@@ -100,18 +104,6 @@ def proposals(space: Space, algorithm: str, count: int, seed: int) -> list[dict[
     names = [parameter.name for parameter in space]  # the last one changes fastest
     combinations = itertools.product(*(parameter.values for parameter in space))
     return [dict(zip(names, values, strict=True)) for values in combinations]
-
-
-def random_settings(space: Space, count: int, seed: int) -> list[dict[str, Any]]:
-    """Return distinct settings drawn by the seed; fewer if the space has no more."""
-    nodes, generator = hyperopt_space(space), np.random.default_rng(seed)
-    settings: dict[str, dict[str, Any]] = {}
-    for _ in range(_DRAWS * count):
-        setting = of_draws(space, sample(nodes, generator))
-        settings.setdefault(key_of(setting), setting)
-        if len(settings) == size_at_most(space, count):
-            break
-    return list(settings.values())
 
 
 def hyperopt_space(space: Space) -> dict[str, Any]:
@@ -147,8 +139,7 @@ def read_space(path: str | Path, why_not: Callable[[str], str | None] = lambda n
     if not space and not mistakes:
         mistakes = ["there is no parameter in it"]
     if mistakes:
-        more = [f"and {len(mistakes) - _MOST_MISTAKES} more"] if len(mistakes) > _MOST_MISTAKES else []
-        lines = "\n  ".join([*mistakes[:_MOST_MISTAKES], *more])
+        lines = "\n  ".join(mistakes[:_MOST_MISTAKES])
         raise UserError(
             f"parameter file {path} has mistakes; its lines are `name choice [1, 2]`, `name uniform 0,1`, "
             f"`name quniform 16,64,16`, `name loguniform -8,0` (exponents of e), `name loguniform10 1e-4,1e-2`, or "

@@ -200,14 +200,13 @@ class Trials:
             outcome += f"{len(record['epochs'])}{early}, {record['seconds']['total']:.1f} s"
         say(f"[{len(self.ended)}/{self.total}] {outcome}: {in_words(setting)}{' *' if best == [trial] else ''}")
         self._bar.update(1)
-        for other in self.ranking[1:]:
-            self.remove_weights(other)
+        self.remove_weights()
 
-    def remove_weights(self, trial: Mapping[str, Any]) -> None:
-        """Remove a trial's weights, and the state of one that was stopped."""
-        weights = self.weights_of(trial)
-        weights.unlink(missing_ok=True)
-        Path(last_of(weights)).unlink(missing_ok=True)
+    def remove_weights(self) -> None:
+        """Remove the weights of all trials but the best one, and the states of those that were stopped."""
+        for weights in map(self.weights_of, self.ranking[1:]):
+            weights.unlink(missing_ok=True)
+            Path(last_of(weights)).unlink(missing_ok=True)
 
     def weights_of(self, trial: Mapping[str, Any]) -> Path:
         """Return the file of a trial's weights."""

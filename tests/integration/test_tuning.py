@@ -189,7 +189,7 @@ def test_a_trial_whose_process_is_killed_stops_no_other_and_goes_on_by_the_same_
     done = search(tmp_path, *flags, space=space)
     assert done.returncode == 0, done.stderr
     assert len(records(tmp_path)) == 2
-    assert "go" in log.read_text()
+    assert "Resume training from epoch" in log.read_text()
 
 
 def _listening(family: list[psutil.Process]) -> set[str]:
