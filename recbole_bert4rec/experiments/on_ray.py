@@ -20,8 +20,8 @@ from ray.tune.experiment import Trial
 from ray.tune.search.hyperopt import HyperOptSearch
 
 from recbole_bert4rec.experiments.space import Space, hyperopt_space, key_of, of_draws
-from recbole_bert4rec.ray.cluster import check_room, start_ray
 from recbole_bert4rec.system.errors import short
+from recbole_bert4rec.system.ray_cluster import check_room, start_ray
 from recbole_bert4rec.training.record import read_record, write_json
 
 Settings = list[dict[str, Any]] | None

@@ -26,8 +26,8 @@ _RANGES |= {"loguniform": ("low", "high"), "loguniform10": ("low", "high")}
 high; ``loguniform10`` draws between low and high themselves, every power of ten alike."""
 _MOST_MISTAKES = 20
 """Listed in one message."""
-_DRAWS = 100
-"""Draws for each random setting that is wanted; a draw may repeat an earlier one."""
+_DRAWS = 20
+"""Draws for each random setting that is wanted, as a draw may repeat an earlier one; of a few settings, many more."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ def proposals(space: Space, algorithm: str, count: int, seed: int) -> list[dict[
         return None
     if algorithm == "random":
         nodes, generator, settings = hyperopt_space(space), np.random.default_rng(seed), {}
-        draws = (of_draws(space, sample(nodes, generator)) for _ in range(_DRAWS * count))
+        draws = (of_draws(space, sample(nodes, generator)) for _ in range(_DRAWS * max(count, 10)))
         while len(settings) < size_at_most(space, count) and (setting := next(draws, None)) is not None:
             settings.setdefault(key_of(setting), setting)
         return list(settings.values())

@@ -125,7 +125,7 @@ def test_random_settings_are_distinct_and_depend_on_the_seed_alone(tmp_path: Pat
     assert first == again != other
     assert first is not None
     assert len({key_of(setting) for setting in first}) == len(first) == 7
-    assert len(proposals(space, "random", 1000, seed=1) or []) == 12, "all that there are"
+    assert len(proposals(space, "random", 100, seed=1) or []) == 12, "all that there are"
 
 
 def test_what_is_drawn_can_have_come_from_the_space() -> None:
