@@ -91,7 +91,8 @@ def proposals(space: Space, algorithm: str, count: int, seed: int) -> list[dict[
     if algorithm == "bayes":
         return None
     if algorithm == "random":
-        nodes, generator, settings = hyperopt_space(space), np.random.default_rng(seed), {}
+        nodes, generator = hyperopt_space(space), np.random.default_rng(seed)
+        settings: dict[str, dict[str, Any]] = {}
         draws = (of_draws(space, sample(nodes, generator)) for _ in range(_DRAWS * max(count, 10)))
         while len(settings) < size_at_most(space, count) and (setting := next(draws, None)) is not None:
             settings.setdefault(key_of(setting), setting)
