@@ -61,7 +61,7 @@ class RankLog(Callback):
         self._batches.append((users, ranked.targets.cpu(), torch.where(hits.any(dim=1), places + 1, 0).cpu()))
 
     def by_user(self, protocol: str = "") -> pd.DataFrame:
-        """Return a row a user: protocol, external ids of user and target, rank of the target from 1 (0: further down)."""
+        """Return a row a user: protocol, ids in the log of user and target, the target's rank from 1 (0: beyond)."""
         users, targets, ranks = (torch.cat(parts).numpy() for parts in zip(*self._batches, strict=True))
         tokens = self._dataset.field2id_token
         user, target = np.asarray(tokens[self._dataset.uid_field]), np.asarray(tokens[self._dataset.iid_field])
