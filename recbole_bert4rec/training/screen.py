@@ -58,15 +58,19 @@ def say(text: str, in_file: bool = True) -> None:
 
 
 @contextmanager
-def silence(name: str | None = None) -> Iterator[None]:
-    """Hide what is said inside the block, but for errors."""
+def at_level(level: int, name: str | None = None) -> Iterator[None]:
+    """Let a logger, by default the root's, have another level inside the block."""
     logger = logging.getLogger(name)
-    level = logger.level
-    logger.setLevel(logging.ERROR)
+    before = logger.level
+    logger.setLevel(level)
     try:
         yield
     finally:
-        logger.setLevel(level)
+        logger.setLevel(before)
+
+
+silence = partial(at_level, logging.ERROR)
+"""Hides what is said inside the block, but for errors."""
 
 
 @contextmanager
@@ -74,23 +78,20 @@ def shown(screen: str = SHORT, stream: TextIO | None = None) -> Iterator[None]:
     """Show what is said inside the block; warnings go to stderr."""
     if screen not in SCREENS:
         raise UserError(f"`screen` must be one of {list(SCREENS)}, but is {screen!r}")
-    root, ours = logging.getLogger(), logging.getLogger(FOR_THE_USER)
-    others = [other for other in root.handlers if _writes_to_terminal(other)]  # of logging.basicConfig()
-    handlers: list[logging.Handler] = [_Screen(screen, stream or sys.stderr)]
+    root, terminals = logging.getLogger(), (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__)
+    others = [one for one in root.handlers if type(one) is logging.StreamHandler and one.stream in terminals]
+    handler: logging.Handler = _Screen(screen, stream or sys.stderr)
     if screen == VERBOSE:
-        handlers = [] if others else [_verbose()]
-    for other in others if handlers else ():
-        other.addFilter(_is_not_shown)
-    for handler in handlers:
-        root.addHandler(handler)
-    level = ours.level
-    ours.setLevel(logging.INFO)  # whatever the root's is, which is RecBole's `state`
+        handler = logging.NullHandler() if others else _verbose()
+    else:  # these, of logging.basicConfig(), need not show the same
+        for other in others:
+            other.addFilter(_is_not_shown)
+    root.addHandler(handler)
     try:
-        yield
+        with at_level(logging.INFO, FOR_THE_USER):  # whatever the root's is, which is RecBole's `state`
+            yield
     finally:
-        ours.setLevel(level)
-        for handler in handlers:
-            root.removeHandler(handler)
+        root.removeHandler(handler)
         for other in others:
             other.removeFilter(_is_not_shown)
 
@@ -109,27 +110,10 @@ def no_bars(screen: str = SHORT) -> bool | None:
 
 @contextmanager
 def logged(config: Config, screen: str = SHORT) -> Iterator[Path]:
-    """Log a run as RecBole does, to a file of its own; :func:`shown` decides about the screen."""
-    root, ours = logging.getLogger(), logging.getLogger(FOR_THE_USER)
-    levels = root.level, ours.level
-    if type(sys.stdout).__name__ != "StreamWrapper":  # colorama's, which takes codes out where there is no terminal
-        recbole_logger.init(autoreset=True)
-    file = _log_file(config)
-    root.addHandler(file)
-    for logger in (root, ours):
-        logger.setLevel(getattr(logging, str(config["state"] or "INFO").upper(), logging.INFO))
-    try:
-        with replaced(recbole_trainer, "tqdm", partial(_bar, no_bars(screen))):
-            yield Path(file.baseFilename)
-    finally:
-        root.removeHandler(file)
-        file.close()
-        for logger, level in zip((root, ours), levels, strict=True):
-            logger.setLevel(level)
+    """Log a run as RecBole does, to a file of its own; :func:`shown` decides about the screen.
 
-
-def _log_file(config: Config) -> _LogFile:
-    """Open a log file of a run's own, where RecBole has it; RecBole's own gets no second run (logger.py:115)."""
+    RecBole's own file gets no second run of a process (logger.py:115).
+    """
     folder = Path("log") / config["model"]
     folder.mkdir(parents=True, exist_ok=True)
     digest = hashlib.md5("".join(map(str, config.final_config_dict.values())).encode()).hexdigest()[:6]  # noqa: S324
@@ -137,61 +121,52 @@ def _log_file(config: Config) -> _LogFile:
     file = _LogFile(folder / f"{name}-{digest}.log")
     file.setFormatter(logging.Formatter("%(asctime)-15s %(levelname)s  %(message)s", "%a %d %b %Y %H:%M:%S"))
     file.addFilter(recbole_logger.RemoveColorFilter())
-    file.addFilter(lambda record: record.name != _SCREEN_ONLY)
-    return file
+    file.addFilter(_is_for_files)
+    level = getattr(logging, str(config["state"] or "INFO").upper(), logging.INFO)
+    bars = replaced(recbole_trainer, "tqdm", partial(_bar, no_bars(screen)))
+    root = logging.getLogger()
+    root.addHandler(file)
+    try:
+        with at_level(level), at_level(level, FOR_THE_USER), bars:
+            yield Path(file.baseFilename)
+    finally:
+        root.removeHandler(file)
+        file.close()
 
 
 class _LogFile(logging.FileHandler):
     """A run's log file; if it cannot be written, the run warns once and goes on."""
 
-    _warned = False
-
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802  logging's name
         """Warn of a full disk and the like; other faults are shown as logging's own handlers show them."""
         error = sys.exc_info()[1]
-        if not isinstance(error, OSError):
-            super().handleError(record)
-        elif not self._warned:
-            self._warned = True
+        if isinstance(error, OSError):
             print(f"warning: {self.baseFilename} cannot be written: {error.strerror}", file=sys.stderr)
+            self.stream = open(os.devnull, "w")  # noqa: SIM115  the handler closes it
+        else:
+            super().handleError(record)
 
-    def close(self) -> None:
-        """Close the file, also if its last lines cannot be written."""
-        try:
-            super().close()
-        except OSError:
-            self.handleError(logging.makeLogRecord({}))
+
+def _is_for_files(record: logging.LogRecord) -> bool:
+    """Tell whether a line is not the short screen's alone."""
+    return record.name != _SCREEN_ONLY
 
 
 def _verbose() -> logging.Handler:
-    """Return RecBole's handler of the screen."""
+    """Return RecBole's handler of the screen; without colours where https://no-color.org asks for none."""
+    plain = bool(os.environ.get("NO_COLOR"))
     screen = logging.StreamHandler()
-    form = "%(asctime)-15s %(levelname)s  %(message)s", "%d %b %H:%M"
-    screen.addFilter(lambda record: record.name != _SCREEN_ONLY)
-    if _no_colour():
-        screen.setFormatter(logging.Formatter(*form))
+    screen.addFilter(_is_for_files)
+    form, colours = "%(log_color)s%(asctime)-15s %(levelname)s  %(message)s", recbole_logger.log_colors_config
+    screen.setFormatter(ColoredFormatter(form, "%d %b %H:%M", log_colors={} if plain else colours, reset=not plain))
+    if plain:
         screen.addFilter(recbole_logger.RemoveColorFilter())
-    else:
-        colours = recbole_logger.log_colors_config
-        screen.setFormatter(ColoredFormatter(f"%(log_color)s{form[0]}", form[1], log_colors=colours))
     return screen
-
-
-def _no_colour() -> bool:
-    """Tell whether the environment asks for no colours (https://no-color.org)."""
-    return bool(os.environ.get("NO_COLOR"))
-
-
-def _writes_to_terminal(handler: logging.Handler) -> bool:
-    """Tell whether a handler shows lines on the screen, as that of ``logging.basicConfig()`` does."""
-    return type(handler) is logging.StreamHandler and handler.stream in (
-        *(sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__),
-    )
 
 
 def _bar(disable: bool | None, batches: Iterable[Any], desc: str = "", **more: Any) -> tqdm[Any]:
     """Return RecBole's bar, which goes when it is full; a notebook has no use for the codes of its colour."""
-    plain = disable is not None or _no_colour()
+    plain = disable is not None or os.environ.get("NO_COLOR")
     return tqdm(batches, desc=_COLOUR.sub("", desc) if plain else desc, leave=False, disable=disable, **more)
 
 
