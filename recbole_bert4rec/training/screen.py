@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import math
 import os
 import re
 import sys
@@ -196,21 +195,22 @@ def show_data(data: Data) -> None:
     everybody, items = data.dataset.user_num - 1, data.dataset.item_num - 1
     trained, validated, tested = map(len, users)
     nowhere = everybody - len(np.unique(np.concatenate(users)))
-    text = (
+    lines = [
         f"data    {everybody:,} users, {items:,} items, {data.interactions:,} interactions"
-        f"{_period(data.period, dates_only=True)}\n"
+        f"{_period(data.period, dates_only=True)}",
         f"users   {trained:,} in training, {validated:,} in validation, {tested:,} in the test, {nowhere:,} in none of "
-        "them"
-    )
-    split, sizes = data.config["eval_args"]["split"], parts_text(data)
-    times = [_times_of(part) for part in (parts[0], parts[2])]
-    later = all(map(len, times)) and times[0].max() > times[1].min()
-    if sizes:
-        text += f"\nsplit   {' '.join(f'{key} {value}' for key, value in split.items())}: {sizes}"
-        text += "\n        training reads what is later than the first tested interaction" if later else ""
+        "them",
+    ]
+    training, test = _times_of(parts[0]), _times_of(parts[2])
+    later = len(training) > 0 and len(test) > 0 and training.max() > test.min()
+    if sizes := parts_text(data):
+        split = data.config["eval_args"]["split"]
+        lines.append(f"split   {' '.join(f'{key} {value}' for key, value in split.items())}: {sizes}")
+        if later:
+            lines.append("        training reads what is later than the first tested interaction")
     elif later:
-        text += f"\nsplit   {LEAVE_ONE_OUT}"
-    say(text)
+        lines.append(f"split   {LEAVE_ONE_OUT}")
+    say("\n".join(lines))
 
 
 def parts_text(data: Data) -> str:
@@ -231,13 +231,13 @@ def _times_of(part: Dataset) -> NDArray[np.float64]:
 
 def _period(times: NDArray[np.float64], dates_only: bool = False) -> str:
     """Return the first and the last time as a text; an empty one without times."""
-    ends = (float(times.min()), float(times.max())) if len(times) else None
-    size = None if ends is None else unit_of(*ends)
-    if ends is None or (dates_only and size is None):
+    if not len(times):
         return ""
-    first, last = (
-        f"{time:.6g}" if size is None else f"{datetime.fromtimestamp(time / size, UTC):%Y-%m-%d %H:%M}" for time in ends
-    )
+    ends = float(times.min()), float(times.max())
+    unit = unit_of(*ends)
+    if unit is None:
+        return "" if dates_only else f", {ends[0]:.6g} to {ends[1]:.6g}"
+    first, last = (f"{datetime.fromtimestamp(time / unit, UTC):%Y-%m-%d %H:%M}" for time in ends)
     return f", {first} to {last}"
 
 
@@ -264,10 +264,11 @@ class EpochLines(Callback):
 
     def __init__(self, record: Record, budget: Budget | None = None) -> None:
         self._record, self._budget = record, budget
+        self._batches = 0  # of an epoch; none where nothing is trained
 
     def on_train_begin(self, trainer: Trainer) -> None:
         """Start the time; epochs of an earlier run have been shown."""
-        self._shown = self._before = len(self._record.epochs)
+        self._shown = len(self._record.epochs)
         self._began = time.perf_counter()
 
     def on_epoch_begin(self, trainer: Observed, epoch: int, batches: AbstractDataLoader) -> None:
@@ -280,31 +281,19 @@ class EpochLines(Callback):
         self._show(trainer)
 
     def on_train_end(self, trainer: Observed, best_score: float, best_metrics: Metrics | None) -> None:
-        """Show the last epoch, if it was not validated, and why there are no more."""
+        """Show the last epoch, if it was not validated, and why there are no more; advise more steps after few."""
         self._show(trainer)
         ended_early = trainer.cur_step > trainer.stopping_step
         if ended_early:
             passed = f"{trainer.cur_step} validations in a row were no better than the best"
             say(f"ended: {passed} (more than stopping_step, {trainer.stopping_step})", in_file=False)
-        if self._budget is None:
-            self._say_if_short(trainer, ended_early)
-
-    def _say_if_short(self, trainer: Observed, ended_early: bool) -> None:
-        """Advise more of them if a training had so few steps that it ended too early."""
-        epochs, best = len(self._record.epochs), trainer.best_epoch
-        steps = epochs * self._batches if epochs > self._before else 0
-        if not trainer.best_valid_result or epochs < _FEW_EPOCHS or not 0 < steps < _FEW_STEPS:
-            return
-        if ended_early:
+        epochs, steps = self._shown, self._shown * self._batches
+        ended_late = best_metrics is not None and 2 * trainer.best_epoch >= epochs == trainer.epochs
+        if self._budget is None and epochs >= _FEW_EPOCHS and 0 < steps < _FEW_STEPS and (ended_early or ended_late):
             say(
-                f"note    these were {steps:,} steps only: a smaller --train_batch_size, or a larger --stopping_step "
-                f"(now {trainer.stopping_step}), may do better"
-            )
-        elif 2 * best >= epochs == trainer.epochs:
-            enough = 100 * math.ceil(_FEW_STEPS / self._batches / 100)
-            say(
-                f"note    the best epoch, {best}, is in the last half of {epochs}, and these were {steps:,} steps "
-                f"only: --epochs={enough} may do better, and stopping_step ends it where it does not"
+                f"note    the best of {epochs} epochs is {trainer.best_epoch}, and these were {steps:,} steps only: "
+                f"more --epochs with a larger --stopping_step (now {trainer.stopping_step}), or a smaller "
+                "--train_batch_size, may do better"
             )
 
     def _show(self, trainer: Observed) -> None:
@@ -312,21 +301,17 @@ class EpochLines(Callback):
             return
         self._shown = len(self._record.epochs)
         row = self._record.epochs[-1]
-        text = f"epoch {row['epoch']:>{len(str(trainer.epochs))}} of {trainer.epochs}"
-        if row["train_loss"] is not None:
-            text += f"  loss {row['train_loss']:.4f}"
-        if row.get("valid_score") is not None:
+        text = f"epoch {row['epoch']:>{len(str(trainer.epochs))}} of {trainer.epochs}  loss {row['train_loss']:.4f}"
+        if "valid_score" in row:
             best = " *" if row["epoch"] == trainer.best_epoch else "  "
             text += f"  valid {trainer.valid_metric} {row['valid_score']:.4f}{best}"
+        if self._budget is None:  # as if training did not end early
+            mean = (time.perf_counter() - self._began) / (row["epoch"] + 1 - trainer.start_epoch)
+            left = mean * (trainer.epochs - 1 - row["epoch"])
+        else:
+            left = self._budget.left
         seconds = row["train_seconds"] + row.get("valid_seconds", 0.0)
-        say(f"{text}  {seconds:.1f} s{_duration(self._seconds_left(trainer))}", in_file=False)
-
-    def _seconds_left(self, trainer: Trainer) -> float:
-        """Return how long the rest takes if training does not end early."""
-        if self._budget is not None:
-            return round(self._budget.left, 1)
-        mean = (time.perf_counter() - self._began) / (self._shown - self._before)
-        return round(mean * (trainer.epochs - 1 - self._record.epochs[-1]["epoch"]), 1)
+        say(f"{text}  {seconds:.1f} s{_duration(left)}", in_file=False)
 
 
 def _duration(seconds: float) -> str:
