@@ -201,9 +201,9 @@ def _line(values: Mapping[str, float | None]) -> str:
     return "    ".join(f"{name} {value:.4f}" for name, value in values.items() if value is not None) or "none"
 
 
-def counted(epochs: int, which: str = "") -> str:
-    """Return ``1 epoch``, ``20 epochs`` or, with ``which``, ``13 more epochs``."""
-    return " ".join([f"{epochs:,}", *which.split(), "epoch" if epochs == 1 else "epochs"])
+def counted(epochs: int) -> str:
+    """Return ``1 epoch`` or ``20 epochs``."""
+    return "1 epoch" if epochs == 1 else f"{epochs:,} epochs"
 
 
 def in_json(value: object) -> Any:

@@ -245,14 +245,15 @@ def show_plan(data: Data, trainer: Trainer) -> None:
     """Say how large the model is and how much there is to do."""
     config, batches = data.config, len(data.train)
     parameters = sum(weight.numel() for weight in trainer.model.parameters())
-    on_gpu = config["device"].type == "cuda"
-    threads = torch.get_num_threads()
-    where = torch.cuda.get_device_name(config["device"]) if on_gpu else f"the processor, threads: {threads}"
+    where = f"the processor, threads: {torch.get_num_threads()}"
+    if config["device"].type == "cuda":
+        where = torch.cuda.get_device_name(config["device"])
     if not config["single_spec"]:
         where += f", processes: {config['world_size']}"
-    epochs = max(0, trainer.epochs - trainer.start_epoch)
-    more = "more" if trainer.start_epoch else ""
-    training = f"at most {counted(epochs, more)}" if epochs else "nothing to train"
+    left = trainer.epochs - trainer.start_epoch
+    training = "nothing to train"
+    if left > 0:
+        training = f"at most {counted(left)}{' more' if trainer.start_epoch else ''}"
     say(
         f"plan    {parameters:,} parameters, an epoch of {batches:,} {'batch' if batches == 1 else 'batches'}, "
         f"{training}, on {where}"
