@@ -77,6 +77,17 @@ def test_a_model_that_ends_sooner_is_left_alone(write_inter: Any) -> None:
     assert budget.left > 0
 
 
+def test_a_training_that_goes_on_has_the_seconds_that_are_left(write_inter: Any) -> None:
+    before, now = Budget(60.0), Budget(90.0)
+    trainer, *_ = trainer_of("BERT4Rec", write_inter)
+    before.on_train_begin(trainer)
+    state = {**before.state(), "spent": 50.0}
+    now.restore(state)
+    now.on_train_begin(trainer)
+    assert now.left == pytest.approx(40.0, abs=1.0)
+    assert now.state()["spent"] == pytest.approx(50.0, abs=1.0)
+
+
 def test_the_learning_rate_falls_with_the_time_that_is_spent(write_inter: Any) -> None:
     trainer, train, valid, _ = trainer_of("BERT4Rec", write_inter, Budget(1.0), lr_schedule="linear", warmup_steps=0)
     rates: list[float] = []
