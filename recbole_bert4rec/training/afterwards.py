@@ -128,7 +128,7 @@ def refit(trainer: Any) -> dict[str, Any]:
     again._save_checkpoint(epochs - 1)
     result = again.evaluate(data.test, load_best_model=True, show_progress=config["show_progress"])
     getLogger().info(set_color(f"refit on {config['refit']}, test result", "yellow") + f": {result}")
-    return {"epochs": epochs, "test_result": in_json(result), "checkpoint": again.saved_model_file}
+    return {"epochs": epochs, "test_result": in_json(result or {}), "checkpoint": again.saved_model_file}
 
 
 def check_recommend(recommend: str | None, k: int, dataset: str | None) -> None:
