@@ -37,7 +37,7 @@ from recbole_bert4rec.system.files import TABLES, atomic_write, check_output, re
 from recbole_bert4rec.training.build import Data, build, load_data
 from recbole_bert4rec.training.inputs import configure, refuse_other_models
 from recbole_bert4rec.training.ranks import RankLog
-from recbole_bert4rec.training.record import finite_values
+from recbole_bert4rec.training.record import in_json
 from recbole_bert4rec.training.screen import say, silence
 
 
@@ -128,7 +128,7 @@ def refit(trainer: Any) -> dict[str, Any]:
     again._save_checkpoint(epochs - 1)
     result = again.evaluate(data.test, load_best_model=True, show_progress=config["show_progress"])
     getLogger().info(set_color(f"refit on {config['refit']}, test result", "yellow") + f": {result}")
-    return {"epochs": epochs, "test_result": finite_values(result), "checkpoint": again.saved_model_file}
+    return {"epochs": epochs, "test_result": in_json(result or {}), "checkpoint": again.saved_model_file}
 
 
 def check_recommend(recommend: str | None, k: int, dataset: str | None) -> None:

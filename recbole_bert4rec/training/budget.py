@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from functools import partial
 from typing import Any, cast
 
 from recbole.data.dataloader import AbstractDataLoader
@@ -18,77 +17,55 @@ NO_END = 1_000_000
 
 
 class Budget(Callback):
-    """Ends training when training and validation have taken ``seconds``; the last validation comes on top.
-
-    Attributes:
-        seconds: see above.
-        last_epoch_share: how much of the last epoch was trained, from 0 to 1.
-    """
+    """Ends training when training and validation have taken ``seconds``; the last validation comes on top."""
 
     def __init__(self, seconds: float) -> None:
-        self.seconds = seconds
-        self.last_epoch_share = 1.0
-        self._deadline = float("inf")
-        self._epochs_begun = 0
-        self._spent_before = 0.0
-
-    @property
-    def spent(self) -> bool:
-        """Whether the time is up."""
-        return time.perf_counter() >= self._deadline
+        self.seconds = self._left_before = seconds  # a resumed run begins with fewer
+        self.last_epoch_share = 1.0  # of its batches that were trained
 
     @property
     def left(self) -> float:
-        """How many seconds are left."""
-        return max(0.0, self._deadline - time.perf_counter())
-
-    @property
-    def spent_share(self) -> float:
-        """How much of the time is over, from 0 to 1."""
-        return min(1.0, 1.0 - (self._deadline - time.perf_counter()) / self.seconds)
+        """How many seconds are left; fewer than 0 after the end."""
+        return self._deadline - time.perf_counter()
 
     def state(self) -> dict[str, Any]:
         """Return the seconds that are spent."""
-        spent = self.seconds - (self._deadline - time.perf_counter())
-        return {"spent": spent, "epochs_begun": self._epochs_begun, "last_epoch_share": self.last_epoch_share}
+        return {"spent": self.seconds - self.left, "last_epoch_share": self.last_epoch_share}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on with the seconds that are left."""
-        self._spent_before, self._epochs_begun = float(state["spent"]), int(state["epochs_begun"])
-        self.last_epoch_share = float(state["last_epoch_share"])
+        self._left_before, self.last_epoch_share = self.seconds - state["spent"], state["last_epoch_share"]
 
     def on_train_begin(self, trainer: Trainer) -> None:
         """Start the time; BERT4Rec's learning rate falls with it."""
-        self._deadline = time.perf_counter() + self.seconds - self._spent_before
+        self._deadline = time.perf_counter() + self._left_before
         if isinstance(trainer, BERT4RecTrainer):
-            trainer.rate.time_share = lambda: self.spent_share
+            trainer.rate.time_share = lambda: min(1.0, 1.0 - self.left / self.seconds)
 
     def on_epoch_begin(self, trainer: Trainer, epoch: int, batches: AbstractDataLoader) -> AbstractDataLoader:
         """Cut the epoch off when the time is up; of the first epoch a batch is trained, however short the time."""
-        if self.spent and self._epochs_begun:  # some trainers pre-train for epochs that nothing validates
-            raise self._stop()
-        self._epochs_begun += 1
+        if epoch > 0:  # some trainers pre-train for epochs that nothing validates
+            self._end_if_spent()
         # half an epoch of Pop and the like gives no model
         if isinstance(trainer, TraditionalTrainer):
             return batches
-        return cast(AbstractDataLoader, WatchedLoader(batches, partial(self._go_on, len(batches))))
 
-    def _go_on(self, batches: int, done: int) -> bool:
-        """Note how much of an epoch's batches is done."""
-        self.last_epoch_share = done / batches
-        return not self.spent
+        def go_on(done: int) -> bool:
+            self.last_epoch_share = done / len(batches)
+            return self.left > 0
+
+        return cast(AbstractDataLoader, WatchedLoader(batches, go_on))
 
     def on_epoch_end(self, trainer: Trainer, epoch: int, loss: float | tuple[float, ...] | None) -> None:
         """Have the last epoch validated, whatever ``eval_step`` says."""
-        if self.spent:
+        if self.left <= 0:
             trainer.eval_step = 1
 
     def on_selection_end(self, trainer: Trainer, epoch: int, score: float) -> None:
         """End the training if the time is up."""
-        if self.spent:
-            raise self._stop()
+        self._end_if_spent()
 
-    def _stop(self) -> StopTraining:
-        return StopTraining(
-            f"the budget of {self.seconds:g} s is spent, after {self.last_epoch_share:.0%} of the last epoch"
-        )
+    def _end_if_spent(self) -> None:
+        if self.left <= 0:
+            share = f"{self.last_epoch_share:.0%} of the last epoch"
+            raise StopTraining(f"the budget of {self.seconds:g} s is spent, after {share}")

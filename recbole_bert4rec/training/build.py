@@ -23,11 +23,12 @@ from recbole.data.dataset import Dataset
 from recbole.data.transform import construct_transform
 from recbole.utils import get_flops, init_seed, set_color
 
+from recbole_bert4rec.options.user_models import is_ours
 from recbole_bert4rec.plugin.build import create_dataset, data_preparation, make_model, make_trainer
 from recbole_bert4rec.plugin.callbacks import Callback, Observed
 from recbole_bert4rec.plugin.config import warn_of_no_effect, without_effect
 from recbole_bert4rec.system.errors import UserError
-from recbole_bert4rec.training.ranks import SeenRule, needs_seen_rule
+from recbole_bert4rec.training.ranks import SeenRule
 
 Result = TypeVar("Result")
 _MISTAKES = (ValueError, KeyError, TypeError, NotImplementedError, RuntimeError, SyntaxError, AssertionError, OSError)
@@ -35,24 +36,13 @@ _MISTAKES = (ValueError, KeyError, TypeError, NotImplementedError, RuntimeError,
 
 @dataclass
 class Data:
-    """Holds the data of a run: all of them, and those of each part.
-
-    Attributes:
-        config: RecBole's configuration.
-        dataset: the whole data set.
-        table: all interactions, before RecBole cuts them into rows; None where no rule about seen items needs them.
-        interactions: how many there are.
-        period: their first and last time; empty without times.
-        train: loader of the training part.
-        valid: loader of the validation part.
-        test: loader of the test part.
-    """
+    """The data of a run: all of them, and the loaders of its parts."""
 
     config: Config
     dataset: Dataset
-    table: pd.DataFrame | None
+    table: pd.DataFrame | None  # all interactions, uncut; None where no rule about seen items needs them
     interactions: int
-    period: NDArray[np.float64]
+    period: NDArray[np.float64]  # their first and last time; empty without times
     train: AbstractDataLoader
     valid: AbstractDataLoader
     test: AbstractDataLoader
@@ -72,21 +62,17 @@ def build(config: Config, callbacks: Iterable[Callback] = ()) -> tuple[Data, Obs
 def load_data(config: Config, dataset: Dataset | None = None) -> Data:
     """Set the seed, read the data set unless it is given, and split it."""
     init_seed(config["seed"], config["reproducibility"])
-
-    def read() -> Data:
-        whole = create_dataset(config) if dataset is None else dataset
-        table, size = whole.inter_feat, whole.inter_num
-        period = np.empty(0)
-        if whole.time_field in table:
-            period = np.array([table[whole.time_field].min(), table[whole.time_field].max()], dtype=np.float64)
-        getLogger().info(whole)
-        kept = table if needs_seen_rule(config) else None
-        return Data(config, whole, kept, size, period, *data_preparation(config, whole))
-
     named_before = without_effect(config)
-    data = _of_data(config, read)
+    whole = read_dataset(config) if dataset is None else dataset
+    table, interactions, period = whole.inter_feat, whole.inter_num, np.empty(0)
+    if whole.time_field in table:
+        period = np.array([table[whole.time_field].min(), table[whole.time_field].max()], dtype=np.float64)
+    if is_ours(config.model_class) or config["exclude_seen"] is None:  # ours follow the rule by themselves
+        table = None
+    getLogger().info(whole)
+    parts = _of_data(config, lambda: data_preparation(config, whole))
     warn_of_no_effect(config, named_before)  # where the data decide what `auto` is
-    return data
+    return Data(config, whole, table, interactions, period, *parts)
 
 
 def read_dataset(config: Config) -> Dataset:
@@ -104,8 +90,6 @@ def translate_errors(step: Callable[[], Result], name: str, file: str | None = N
     """Run a step of RecBole; a mistake that RecBole itself noticed becomes one line."""
     try:
         return step()
-    except UserError:
-        raise
     except URLError as error:
         raise UserError(
             f"{name} is not here and cannot be downloaded ({error.reason}); write it to {file or 'its folder'}"

@@ -1,7 +1,4 @@
-"""The JSON record of a run: what each epoch gave, how it is written while the run goes on, and its summary for the log.
-
-docs/operating.md lists the keys of a record.
-"""
+"""The JSON record of a run, whose keys docs/operating.md lists: it is written as the run goes on; its summary."""
 
 from __future__ import annotations
 
@@ -41,35 +38,42 @@ class Record(Callback):
     """Keeps what each epoch gave, and writes the record of a run from its first epoch on.
 
     A run that is stopped leaves a record, too, with the entry ``unfinished``.
-
-    Attributes:
-        path: of the record; by default beside the checkpoint.
-        epochs: a row an epoch.
     """
 
-    path: Path
+    path: Path  # of the record; by default beside the checkpoint
 
     def __init__(self) -> None:
         self.epochs: list[dict[str, Any]] = []
         self._before = 0.0  # seconds of the runs that this one resumes
         self._began = time.perf_counter()
-        self._loaded = self._trained = self._step_began = 0.0
+        self._trained: float | None = None
 
     def state(self) -> dict[str, Any]:
         """Return the epochs, and the seconds of the training so far."""
-        return {"epochs": list(map(dict, self.epochs)), "seconds": self._seconds_of_training()}
+        return {"epochs": self.epochs, "seconds": self._seconds_of_training()}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Put the epochs of the run that this one resumes before its own."""
-        self.epochs, self._before = list(map(dict, state["epochs"])), float(state["seconds"])
+        self.epochs, self._before = state["epochs"], state["seconds"]
 
     def _seconds_of_training(self) -> float:
         """Return the seconds since training began, those of the runs that this one resumes among them."""
-        return self._before + (time.perf_counter() - self._loaded if self._loaded else 0.0)
+        return self._before + time.perf_counter() - self._loaded
 
     def on_train_begin(self, trainer: Trainer) -> None:
         """Note the entries that will not change, and the time."""
-        self._facts = _facts(trainer)
+        config = trainer.config
+        self._facts = {
+            "schema": SCHEMA,
+            "model": config["model"],
+            "dataset": config["dataset"],
+            "seed": config["seed"],
+            "parameters": sum(weight.numel() for weight in trainer.model.parameters()),
+            "checkpoint": str(trainer.saved_model_file),
+            "commit": commit(),
+            "config": {key: value for key, value in sorted(config.final_config_dict.items()) if is_plain(value)},
+            **environment(),
+        }
         if not hasattr(self, "path"):
             self.path = record_path(trainer)
         self._loaded = time.perf_counter()
@@ -79,25 +83,16 @@ class Record(Callback):
         self._step_began = time.perf_counter()
 
     def on_epoch_end(self, trainer: Trainer, epoch: int, loss: Losses | None) -> None:
-        """Write loss and seconds of the epoch."""
+        """Write loss and seconds of the epoch; the time of its validation begins."""
         total = sum(loss) if isinstance(loss, tuple) else loss
-        row = {"epoch": epoch, "train_loss": finite(float(total or 0.0)), "train_seconds": self._seconds_of_step()}
-        self.epochs.append({**row, "at_second": round(self._seconds_of_training(), 3)})
+        self.epochs.append({"epoch": epoch, "train_loss": float(total or 0.0)} | self._seconds_of("train"))
         self._write(trainer)
-
-    def on_validation_begin(self, trainer: Trainer, epoch: int, loader: AbstractDataLoader) -> None:
-        """Start the time."""
         self._step_began = time.perf_counter()
 
     def on_validation_end(self, trainer: Observed, epoch: int, score: float, metrics: Metrics) -> None:
         """Note score, metrics and seconds; not of a finished run that is validated anew."""
         if trainer.epoch >= trainer.start_epoch:
-            self.epochs[-1] |= {
-                "valid_seconds": self._seconds_of_step(),
-                "at_second": round(self._seconds_of_training(), 3),
-                "valid": finite_values(metrics),
-                "valid_score": finite(score),
-            }
+            self.epochs[-1] |= self._seconds_of("valid") | {"valid": metrics, "valid_score": score}
 
     def on_selection_end(self, trainer: Trainer, epoch: int, score: float) -> None:
         """Write the epoch's validation."""
@@ -105,14 +100,16 @@ class Record(Callback):
 
     def on_train_end(self, trainer: Trainer, best_score: float, best_metrics: Metrics | None) -> None:
         """Note the time."""
-        self._trained = time.perf_counter()
+        self._trained = self._seconds_of_training()
 
     def on_test_end(self, trainer: Trainer, metrics: Metrics) -> None:
         """Write the record to its end."""
         self._write(trainer, metrics)
 
-    def _seconds_of_step(self) -> float:
-        return round(time.perf_counter() - self._step_began, 3)
+    def _seconds_of(self, step: str) -> dict[str, float]:
+        """Return the seconds of a step that has just ended, and of the training so far."""
+        seconds = time.perf_counter() - self._step_began
+        return {f"{step}_seconds": round(seconds, 3), "at_second": round(self._seconds_of_training(), 3)}
 
     def _write(self, trainer: Trainer, test: Metrics | None = None) -> None:
         if rank_of(trainer.config) == 0:
@@ -120,26 +117,25 @@ class Record(Callback):
 
     def of(self, trainer: Observed, test: Metrics | None) -> dict[str, Any]:
         """Return the record of the run as it is now."""
-        now, validated = time.perf_counter(), bool(trainer.best_valid_result)
+        gpu, validated = torch.cuda.is_available(), bool(trainer.best_valid_result)
         seconds = {
-            "load": round(self._loaded - self._began, 3),
-            "train": round(self._before + (self._trained or now) - self._loaded, 3),
-            "total": round(self._before + now - self._began, 3),
+            "load": self._loaded - self._began,
+            "train": self._trained or self._seconds_of_training(),
+            "total": self._before + time.perf_counter() - self._began,
         }
-        gpu = torch.cuda.is_available()
         record = {
             **self._facts,
             "ended": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
-            "seconds": seconds,
+            "seconds": {name: round(value, 3) for name, value in seconds.items()},
             "peak_memory_mb": round(peak_memory_mb(), 1),
             "peak_gpu_memory_mb": round(torch.cuda.max_memory_allocated() / 2**20, 1) if gpu else None,
             "best_epoch": trainer.best_epoch if validated else None,
-            "best_valid_score": finite(trainer.best_valid_score),
-            "best_valid_result": finite_values(trainer.best_valid_result),
-            "test_result": finite_values(test),
+            "best_valid_score": trainer.best_valid_score,
+            "best_valid_result": trainer.best_valid_result or {},
+            "test_result": test or {},
             "epochs": self.epochs,
         }
-        return record | (_of_ours(trainer) if is_ours(trainer.config.model_class) else {})
+        return dict(in_json(record | (_of_ours(trainer) if is_ours(trainer.config.model_class) else {})))
 
 
 def _of_ours(trainer: Any) -> dict[str, Any]:
@@ -156,23 +152,6 @@ def _of_ours(trainer: Any) -> dict[str, Any]:
     return entries
 
 
-def _facts(trainer: Trainer) -> dict[str, Any]:
-    """Return the entries that do not change while a run goes on."""
-    config, about = trainer.config, environment()
-    return {
-        "schema": SCHEMA,
-        "model": config["model"],
-        "dataset": config["dataset"],
-        "seed": config["seed"],
-        "parameters": sum(weight.numel() for weight in trainer.model.parameters()),
-        "checkpoint": str(trainer.saved_model_file),
-        "commit": commit(),
-        "config": {key: in_json(value) for key, value in sorted(config.final_config_dict.items()) if is_plain(value)},
-        "versions": about["versions"],
-        "machine": about["machine"],
-    }
-
-
 def record_path(trainer: Trainer) -> Path:
     """Return the path of a training's record: beside the checkpoint."""
     return Path(trainer.saved_model_file).with_suffix(".json")
@@ -187,13 +166,12 @@ def unused(path: Path) -> Path:
 def read_record(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Read a record."""
     try:
-        record = json.loads(Path(path).read_text("utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
+        record: dict[str, Any] = json.loads(Path(path).read_text("utf-8"))
+    except (OSError, ValueError) as error:
         raise UserError(f"{path} cannot be read as the record of a run: {error}") from error
-    schema = record.get("schema") if isinstance(record, dict) else None
-    if schema != SCHEMA:
-        raise UserError(f"{path} is not the record of a run with schema {SCHEMA}; its schema is {schema!r}")
-    return dict(record)
+    if record.get("schema") != SCHEMA:
+        raise UserError(f"{path} is not the record of a run with schema {SCHEMA}: its is {record.get('schema')!r}")
+    return record
 
 
 def summary(record: Mapping[str, Any], path: Path) -> str:
@@ -223,28 +201,18 @@ def _line(values: Mapping[str, float | None]) -> str:
     return "    ".join(f"{name} {value:.4f}" for name, value in values.items() if value is not None) or "none"
 
 
-def counted(epochs: int, which: str = "") -> str:
-    """Return ``1 epoch``, ``20 epochs`` or, with ``which``, ``13 more epochs``."""
-    return " ".join([f"{epochs:,}", *which.split(), "epoch" if epochs == 1 else "epochs"])
-
-
-def finite(value: float) -> float | None:
-    """Return a number as JSON can hold it: None where it is not finite."""
-    return float(value) if math.isfinite(value) else None
-
-
-def finite_values(values: Mapping[str, float] | None) -> dict[str, float | None]:
-    """Return metrics as JSON can hold them."""
-    return {name: finite(value) for name, value in (values or {}).items()}
+def counted(epochs: int) -> str:
+    """Return ``1 epoch`` or ``20 epochs``."""
+    return "1 epoch" if epochs == 1 else f"{epochs:,} epochs"
 
 
 def in_json(value: object) -> Any:
-    """Return a plain value as JSON can hold it: numbers that are not finite are texts."""
+    """Return a plain value as JSON can hold it: None in place of a number that is not finite."""
     if isinstance(value, dict):
         return {key: in_json(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [in_json(item) for item in value]
-    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def write_json(path: str | os.PathLike[str], content: Mapping[str, Any]) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import math
 import os
 import re
 import sys
@@ -58,15 +57,19 @@ def say(text: str, in_file: bool = True) -> None:
 
 
 @contextmanager
-def silence(name: str | None = None) -> Iterator[None]:
-    """Hide what is said inside the block, but for errors."""
+def at_level(level: int, name: str | None = None) -> Iterator[None]:
+    """Let a logger, by default the root's, have another level inside the block."""
     logger = logging.getLogger(name)
-    level = logger.level
-    logger.setLevel(logging.ERROR)
+    before = logger.level
+    logger.setLevel(level)
     try:
         yield
     finally:
-        logger.setLevel(level)
+        logger.setLevel(before)
+
+
+silence = partial(at_level, logging.ERROR)
+"""Hides what is said inside the block, but for errors."""
 
 
 @contextmanager
@@ -74,23 +77,20 @@ def shown(screen: str = SHORT, stream: TextIO | None = None) -> Iterator[None]:
     """Show what is said inside the block; warnings go to stderr."""
     if screen not in SCREENS:
         raise UserError(f"`screen` must be one of {list(SCREENS)}, but is {screen!r}")
-    root, ours = logging.getLogger(), logging.getLogger(FOR_THE_USER)
-    others = [other for other in root.handlers if _writes_to_terminal(other)]  # of logging.basicConfig()
-    handlers: list[logging.Handler] = [_Screen(screen, stream or sys.stderr)]
+    root, terminals = logging.getLogger(), (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__)
+    others = [one for one in root.handlers if type(one) is logging.StreamHandler and one.stream in terminals]
+    handler: logging.Handler = _Screen(screen, stream or sys.stderr)
     if screen == VERBOSE:
-        handlers = [] if others else [_verbose()]
-    for other in others if handlers else ():
-        other.addFilter(_is_not_shown)
-    for handler in handlers:
-        root.addHandler(handler)
-    level = ours.level
-    ours.setLevel(logging.INFO)  # whatever the root's is, which is RecBole's `state`
+        handler = logging.NullHandler() if others else _verbose()
+    else:  # these, of logging.basicConfig(), need not show the same
+        for other in others:
+            other.addFilter(_is_not_shown)
+    root.addHandler(handler)
     try:
-        yield
+        with at_level(logging.INFO, FOR_THE_USER):  # whatever the root's is, which is RecBole's `state`
+            yield
     finally:
-        ours.setLevel(level)
-        for handler in handlers:
-            root.removeHandler(handler)
+        root.removeHandler(handler)
         for other in others:
             other.removeFilter(_is_not_shown)
 
@@ -109,27 +109,10 @@ def no_bars(screen: str = SHORT) -> bool | None:
 
 @contextmanager
 def logged(config: Config, screen: str = SHORT) -> Iterator[Path]:
-    """Log a run as RecBole does, to a file of its own; :func:`shown` decides about the screen."""
-    root, ours = logging.getLogger(), logging.getLogger(FOR_THE_USER)
-    levels = root.level, ours.level
-    if type(sys.stdout).__name__ != "StreamWrapper":  # colorama's, which takes codes out where there is no terminal
-        recbole_logger.init(autoreset=True)
-    file = _log_file(config)
-    root.addHandler(file)
-    for logger in (root, ours):
-        logger.setLevel(getattr(logging, str(config["state"] or "INFO").upper(), logging.INFO))
-    try:
-        with replaced(recbole_trainer, "tqdm", partial(_bar, no_bars(screen))):
-            yield Path(file.baseFilename)
-    finally:
-        root.removeHandler(file)
-        file.close()
-        for logger, level in zip((root, ours), levels, strict=True):
-            logger.setLevel(level)
+    """Log a run as RecBole does, to a file of its own; :func:`shown` decides about the screen.
 
-
-def _log_file(config: Config) -> _LogFile:
-    """Open a log file of a run's own, where RecBole has it; RecBole's own gets no second run (logger.py:115)."""
+    RecBole's own file gets no second run of a process (logger.py:115).
+    """
     folder = Path("log") / config["model"]
     folder.mkdir(parents=True, exist_ok=True)
     digest = hashlib.md5("".join(map(str, config.final_config_dict.values())).encode()).hexdigest()[:6]  # noqa: S324
@@ -137,61 +120,52 @@ def _log_file(config: Config) -> _LogFile:
     file = _LogFile(folder / f"{name}-{digest}.log")
     file.setFormatter(logging.Formatter("%(asctime)-15s %(levelname)s  %(message)s", "%a %d %b %Y %H:%M:%S"))
     file.addFilter(recbole_logger.RemoveColorFilter())
-    file.addFilter(lambda record: record.name != _SCREEN_ONLY)
-    return file
+    file.addFilter(_is_for_files)
+    level = getattr(logging, str(config["state"] or "INFO").upper(), logging.INFO)
+    bars = replaced(recbole_trainer, "tqdm", partial(_bar, no_bars(screen)))
+    root = logging.getLogger()
+    root.addHandler(file)
+    try:
+        with at_level(level), at_level(level, FOR_THE_USER), bars:
+            yield Path(file.baseFilename)
+    finally:
+        root.removeHandler(file)
+        file.close()
 
 
 class _LogFile(logging.FileHandler):
     """A run's log file; if it cannot be written, the run warns once and goes on."""
 
-    _warned = False
-
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802  logging's name
         """Warn of a full disk and the like; other faults are shown as logging's own handlers show them."""
         error = sys.exc_info()[1]
-        if not isinstance(error, OSError):
-            super().handleError(record)
-        elif not self._warned:
-            self._warned = True
+        if isinstance(error, OSError):
             print(f"warning: {self.baseFilename} cannot be written: {error.strerror}", file=sys.stderr)
+            self.stream = open(os.devnull, "w")  # noqa: SIM115  the handler closes it
+        else:
+            super().handleError(record)
 
-    def close(self) -> None:
-        """Close the file, also if its last lines cannot be written."""
-        try:
-            super().close()
-        except OSError:
-            self.handleError(logging.makeLogRecord({}))
+
+def _is_for_files(record: logging.LogRecord) -> bool:
+    """Tell whether a line is not the short screen's alone."""
+    return record.name != _SCREEN_ONLY
 
 
 def _verbose() -> logging.Handler:
-    """Return RecBole's handler of the screen."""
+    """Return RecBole's handler of the screen; without colours where https://no-color.org asks for none."""
+    plain = bool(os.environ.get("NO_COLOR"))
     screen = logging.StreamHandler()
-    form = "%(asctime)-15s %(levelname)s  %(message)s", "%d %b %H:%M"
-    screen.addFilter(lambda record: record.name != _SCREEN_ONLY)
-    if _no_colour():
-        screen.setFormatter(logging.Formatter(*form))
+    screen.addFilter(_is_for_files)
+    form, colours = "%(log_color)s%(asctime)-15s %(levelname)s  %(message)s", recbole_logger.log_colors_config
+    screen.setFormatter(ColoredFormatter(form, "%d %b %H:%M", log_colors={} if plain else colours, reset=not plain))
+    if plain:
         screen.addFilter(recbole_logger.RemoveColorFilter())
-    else:
-        colours = recbole_logger.log_colors_config
-        screen.setFormatter(ColoredFormatter(f"%(log_color)s{form[0]}", form[1], log_colors=colours))
     return screen
-
-
-def _no_colour() -> bool:
-    """Tell whether the environment asks for no colours (https://no-color.org)."""
-    return bool(os.environ.get("NO_COLOR"))
-
-
-def _writes_to_terminal(handler: logging.Handler) -> bool:
-    """Tell whether a handler shows lines on the screen, as that of ``logging.basicConfig()`` does."""
-    return type(handler) is logging.StreamHandler and handler.stream in (
-        *(sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__),
-    )
 
 
 def _bar(disable: bool | None, batches: Iterable[Any], desc: str = "", **more: Any) -> tqdm[Any]:
     """Return RecBole's bar, which goes when it is full; a notebook has no use for the codes of its colour."""
-    plain = disable is not None or _no_colour()
+    plain = disable is not None or os.environ.get("NO_COLOR")
     return tqdm(batches, desc=_COLOUR.sub("", desc) if plain else desc, leave=False, disable=disable, **more)
 
 
@@ -221,21 +195,22 @@ def show_data(data: Data) -> None:
     everybody, items = data.dataset.user_num - 1, data.dataset.item_num - 1
     trained, validated, tested = map(len, users)
     nowhere = everybody - len(np.unique(np.concatenate(users)))
-    text = (
+    lines = [
         f"data    {everybody:,} users, {items:,} items, {data.interactions:,} interactions"
-        f"{_period(data.period, dates_only=True)}\n"
+        f"{_period(data.period, dates_only=True)}",
         f"users   {trained:,} in training, {validated:,} in validation, {tested:,} in the test, {nowhere:,} in none of "
-        "them"
-    )
-    split, sizes = data.config["eval_args"]["split"], parts_text(data)
-    times = [_times_of(part) for part in (parts[0], parts[2])]
-    later = all(map(len, times)) and times[0].max() > times[1].min()
-    if sizes:
-        text += f"\nsplit   {' '.join(f'{key} {value}' for key, value in split.items())}: {sizes}"
-        text += "\n        training reads what is later than the first tested interaction" if later else ""
+        "them",
+    ]
+    training, test = _times_of(parts[0]), _times_of(parts[2])
+    later = len(training) > 0 and len(test) > 0 and training.max() > test.min()
+    if sizes := parts_text(data):
+        split = data.config["eval_args"]["split"]
+        lines.append(f"split   {' '.join(f'{key} {value}' for key, value in split.items())}: {sizes}")
+        if later:
+            lines.append("        training reads what is later than the first tested interaction")
     elif later:
-        text += f"\nsplit   {LEAVE_ONE_OUT}"
-    say(text)
+        lines.append(f"split   {LEAVE_ONE_OUT}")
+    say("\n".join(lines))
 
 
 def parts_text(data: Data) -> str:
@@ -256,13 +231,13 @@ def _times_of(part: Dataset) -> NDArray[np.float64]:
 
 def _period(times: NDArray[np.float64], dates_only: bool = False) -> str:
     """Return the first and the last time as a text; an empty one without times."""
-    ends = (float(times.min()), float(times.max())) if len(times) else None
-    size = None if ends is None else unit_of(*ends)
-    if ends is None or (dates_only and size is None):
+    if not len(times):
         return ""
-    first, last = (
-        f"{time:.6g}" if size is None else f"{datetime.fromtimestamp(time / size, UTC):%Y-%m-%d %H:%M}" for time in ends
-    )
+    ends = float(times.min()), float(times.max())
+    unit = unit_of(*ends)
+    if unit is None:
+        return "" if dates_only else f", {ends[0]:.6g} to {ends[1]:.6g}"
+    first, last = (f"{datetime.fromtimestamp(time / unit, UTC):%Y-%m-%d %H:%M}" for time in ends)
     return f", {first} to {last}"
 
 
@@ -270,14 +245,15 @@ def show_plan(data: Data, trainer: Trainer) -> None:
     """Say how large the model is and how much there is to do."""
     config, batches = data.config, len(data.train)
     parameters = sum(weight.numel() for weight in trainer.model.parameters())
-    on_gpu = config["device"].type == "cuda"
-    threads = torch.get_num_threads()
-    where = torch.cuda.get_device_name(config["device"]) if on_gpu else f"the processor, threads: {threads}"
+    where = f"the processor, threads: {torch.get_num_threads()}"
+    if config["device"].type == "cuda":
+        where = torch.cuda.get_device_name(config["device"])
     if not config["single_spec"]:
         where += f", processes: {config['world_size']}"
-    epochs = max(0, trainer.epochs - trainer.start_epoch)
-    more = "more" if trainer.start_epoch else ""
-    training = f"at most {counted(epochs, more)}" if epochs else "nothing to train"
+    left = trainer.epochs - trainer.start_epoch
+    training = "nothing to train"
+    if left > 0:
+        training = f"at most {counted(left)}{' more' if trainer.start_epoch else ''}"
     say(
         f"plan    {parameters:,} parameters, an epoch of {batches:,} {'batch' if batches == 1 else 'batches'}, "
         f"{training}, on {where}"
@@ -289,10 +265,11 @@ class EpochLines(Callback):
 
     def __init__(self, record: Record, budget: Budget | None = None) -> None:
         self._record, self._budget = record, budget
+        self._batches = 0  # of an epoch; none where nothing is trained
 
     def on_train_begin(self, trainer: Trainer) -> None:
         """Start the time; epochs of an earlier run have been shown."""
-        self._shown = self._before = len(self._record.epochs)
+        self._shown = len(self._record.epochs)
         self._began = time.perf_counter()
 
     def on_epoch_begin(self, trainer: Observed, epoch: int, batches: AbstractDataLoader) -> None:
@@ -305,31 +282,19 @@ class EpochLines(Callback):
         self._show(trainer)
 
     def on_train_end(self, trainer: Observed, best_score: float, best_metrics: Metrics | None) -> None:
-        """Show the last epoch, if it was not validated, and why there are no more."""
+        """Show the last epoch, if it was not validated, and why there are no more; advise more steps after few."""
         self._show(trainer)
         ended_early = trainer.cur_step > trainer.stopping_step
         if ended_early:
             passed = f"{trainer.cur_step} validations in a row were no better than the best"
             say(f"ended: {passed} (more than stopping_step, {trainer.stopping_step})", in_file=False)
-        if self._budget is None:
-            self._say_if_short(trainer, ended_early)
-
-    def _say_if_short(self, trainer: Observed, ended_early: bool) -> None:
-        """Advise more of them if a training had so few steps that it ended too early."""
-        epochs, best = len(self._record.epochs), trainer.best_epoch
-        steps = epochs * self._batches if epochs > self._before else 0
-        if not trainer.best_valid_result or epochs < _FEW_EPOCHS or not 0 < steps < _FEW_STEPS:
-            return
-        if ended_early:
+        epochs, steps = self._shown, self._shown * self._batches
+        ended_late = best_metrics is not None and 2 * trainer.best_epoch >= epochs == trainer.epochs
+        if self._budget is None and epochs >= _FEW_EPOCHS and 0 < steps < _FEW_STEPS and (ended_early or ended_late):
             say(
-                f"note    these were {steps:,} steps only: a smaller --train_batch_size, or a larger --stopping_step "
-                f"(now {trainer.stopping_step}), may do better"
-            )
-        elif 2 * best >= epochs == trainer.epochs:
-            enough = 100 * math.ceil(_FEW_STEPS / self._batches / 100)
-            say(
-                f"note    the best epoch, {best}, is in the last half of {epochs}, and these were {steps:,} steps "
-                f"only: --epochs={enough} may do better, and stopping_step ends it where it does not"
+                f"note    the best of {epochs} epochs is {trainer.best_epoch}, and these were {steps:,} steps only: "
+                f"more --epochs with a larger --stopping_step (now {trainer.stopping_step}), or a smaller "
+                "--train_batch_size, may do better"
             )
 
     def _show(self, trainer: Observed) -> None:
@@ -337,21 +302,17 @@ class EpochLines(Callback):
             return
         self._shown = len(self._record.epochs)
         row = self._record.epochs[-1]
-        text = f"epoch {row['epoch']:>{len(str(trainer.epochs))}} of {trainer.epochs}"
-        if row["train_loss"] is not None:
-            text += f"  loss {row['train_loss']:.4f}"
-        if row.get("valid_score") is not None:
+        text = f"epoch {row['epoch']:>{len(str(trainer.epochs))}} of {trainer.epochs}  loss {row['train_loss']:.4f}"
+        if "valid_score" in row:
             best = " *" if row["epoch"] == trainer.best_epoch else "  "
             text += f"  valid {trainer.valid_metric} {row['valid_score']:.4f}{best}"
+        if self._budget is None:  # as if training did not end early
+            mean = (time.perf_counter() - self._began) / (row["epoch"] + 1 - trainer.start_epoch)
+            left = mean * (trainer.epochs - 1 - row["epoch"])
+        else:
+            left = self._budget.left
         seconds = row["train_seconds"] + row.get("valid_seconds", 0.0)
-        say(f"{text}  {seconds:.1f} s{_duration(self._seconds_left(trainer))}", in_file=False)
-
-    def _seconds_left(self, trainer: Trainer) -> float:
-        """Return how long the rest takes if training does not end early."""
-        if self._budget is not None:
-            return round(self._budget.left, 1)
-        mean = (time.perf_counter() - self._began) / (self._shown - self._before)
-        return round(mean * (trainer.epochs - 1 - self._record.epochs[-1]["epoch"]), 1)
+        say(f"{text}  {seconds:.1f} s{_duration(left)}", in_file=False)
 
 
 def _duration(seconds: float) -> str:

@@ -74,7 +74,18 @@ def test_a_model_that_ends_sooner_is_left_alone(write_inter: Any) -> None:
     trainer, train, valid, _ = trainer_of("Pop", write_inter, budget)
     trainer.fit(train, valid, saved=True)
     assert budget.last_epoch_share == 1.0
-    assert not budget.spent
+    assert budget.left > 0
+
+
+def test_a_training_that_goes_on_has_the_seconds_that_are_left(write_inter: Any) -> None:
+    before, now = Budget(60.0), Budget(90.0)
+    trainer, *_ = trainer_of("BERT4Rec", write_inter)
+    before.on_train_begin(trainer)
+    state = {**before.state(), "spent": 50.0}
+    now.restore(state)
+    now.on_train_begin(trainer)
+    assert now.left == pytest.approx(40.0, abs=1.0)
+    assert now.state()["spent"] == pytest.approx(50.0, abs=1.0)
 
 
 def test_the_learning_rate_falls_with_the_time_that_is_spent(write_inter: Any) -> None:
@@ -99,7 +110,7 @@ def test_half_an_epoch_of_pop_is_no_model(write_inter: Any) -> None:
 
     trainer.model.calculate_loss = slow
     score, _ = trainer.fit(train, valid, saved=False)
-    assert budget.spent
+    assert budget.left <= 0
     assert len(train) * 0.05 > budget.seconds, "the time is up inside the epoch"
     assert len(seen) == len(train.dataset)
     assert budget.last_epoch_share == 1.0
