@@ -81,6 +81,7 @@ def make_folder(tmp_path: Path) -> Folder:
             "dataset": "toy",
             "seeds": [1, 2],
             "budget": None,
+            "parts": "",
             "command": f"python run.py `{TAG}` ``",
             "dropped": 0,
             "users": 12,
@@ -179,19 +180,13 @@ def test_equal_models_have_a_p_of_1_and_no_star(make_folder: Folder) -> None:
     assert "\\*" not in text[text.index("| model |") : text.index("Test metrics")]
 
 
-def test_runs_that_failed_or_have_not_ended_are_left_out(make_folder: Folder) -> None:
-    folder = make_folder({"a": {}, "b": {}, "c": {}})
-    unfinished = folder / "runs" / "run1-2.json"
-    unfinished.write_text(json.dumps({"unfinished": True}))
-    (folder / "runs" / "run2-1.json").unlink()
-    old = pd.read_parquet(folder / "runs" / "run1-1.parquet").drop(columns="protocol")
-    old.to_parquet(folder / "runs" / "run1-1.parquet")
-    results = read_results(folder, {"run0-1": "no memory", "run0-2": "no memory"})
-    assert results.models == ["b", "c"]
-    assert [record["seed"] for runs in results.records.values() for record in runs] == [1, 2]
+def test_a_report_on_the_rivals_of_a_model_that_failed_says_why_and_compares_nothing(make_folder: Folder) -> None:
+    runs = {"a": [], "b": ["run1-1"], "c": ["run2-1", "run2-2"]}
+    results = read_results(make_folder({"a": {}, "b": {}, "c": {}}, runs=runs), {"a, seed 1": "no memory"})
+    assert [record["seed"] for runs in results.records.values() for record in runs] == [1, 1, 2]
     assert results.by_user("b", "hit@5").shape == (1, 12)
-    text = write_report(folder, results)["Markdown"].read_text("utf-8")
-    assert "Failed: run0-1: no memory" in text
+    text = write_report(Path("compared"), results)["Markdown"].read_text("utf-8")
+    assert "Failed: a, seed 1: no memory" in text
     assert "## Differences" not in text, "the model that is compared with the others is missing"
 
 
