@@ -99,18 +99,24 @@ def compare(
         _, name, resolved = resolve("several", dataset, layers)
         for contestant in (reference, *contestants.values()):
             contestant["config_files"].insert(0, resolved.of_log)
+        check_options(contestants, of_variants, name)
+        config = config_of(reference, name, {})
+        check_not_mapped(config, folder_read(config["data_path"], config["conversion"]), "a comparison or a study")
         about = {
             "models": [*contestants],
             "variants": of_variants,
             "varied": axis,
             "axis": axis and {label: options.get(axis) for label, options in of_variants.items()},
             "dataset": name,
+            "seeds": [*(range(config["seed"], config["seed"] + seeds) if isinstance(seeds, int) else seeds)],
             "budget": budget,
             "command": _command(),
         }
+        if not about["seeds"]:
+            raise UserError(f"--seeds={seeds} must be at least 1")
         target = Path(folder or f"{study}-{name}")
         with locked(target / ".lock", "comparison", "--output_dir", target):
-            return _compare(reference, contestants, about, seeds, protocols or (), target, screen)
+            return _compare(reference, contestants, about, protocols or (), target, screen)
 
 
 def read_variants(
@@ -187,19 +193,12 @@ def _compare(
     reference: Contestant,
     contestants: Mapping[str, Contestant],
     about: dict[str, Any],
-    seeds: int | Sequence[int],
     protocols: Sequence[str],
     folder: Path,
     screen: str,
 ) -> ComparisonResult:
     """Prove that the rows are equal, make all runs, and report on them."""
     dataset: str = about["dataset"]
-    check_options(contestants, about["variants"], dataset)
-    config = config_of(reference, dataset, {})
-    check_not_mapped(config, folder_read(config["data_path"], config["conversion"]), "a comparison or a study")
-    about["seeds"] = [*(range(config["seed"], config["seed"] + seeds) if isinstance(seeds, int) else seeds)]
-    if not about["seeds"]:
-        raise UserError(f"--seeds={seeds} must be at least 1")
     say(
         f"proving that {len(contestants)} models are evaluated on the same rows of {dataset}\n"
         f"logs: {folder / 'rows.log'}, then {folder / 'runs'}"
