@@ -213,8 +213,8 @@ def _compare(
     if not records:
         raise UserError("every run failed: " + "; ".join(sorted(set(failed.values()))))
     runs = {label: [Path(record["checkpoint"]).stem for record in records.get(label, [])] for label in contestants}
-    write_json(folder / "comparison.json", {**about, **facts, "runs": runs})
-    results = read_results(folder, failed)
+    write_json(folder / "comparison.json", {**about, **facts, "runs": runs, "failed": failed})
+    results = read_results(folder)
     written = write_report(folder, results)
     say("\n".join(f"  {kind:<10}{path}" for kind, path in written.items()))
     if failed:

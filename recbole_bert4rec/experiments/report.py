@@ -168,7 +168,7 @@ def _facts(results: Results) -> list[str]:
     }
     for variant, options in about["variants"].items():
         facts[f"Variant {variant}"] = ", ".join(f"{key}: {value}" for key, value in options.items()) or "nothing set"
-    facts |= {f"Failed: {name}": reason for name, reason in results.failed.items()}
+    facts |= {f"Failed: {name}": reason for name, reason in about["failed"].items()}
     return [f"{key}: {value}" for key, value in facts.items() if value]
 
 

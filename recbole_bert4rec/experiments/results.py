@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import statistics
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,13 +25,11 @@ class Results:
         about: what all runs share, as comparison.json has it.
         records: the finished runs of each model, one a seed.
         ranks: of each protocol and model, the target's rank for every user; 0 is beyond the depth. *Shape:* (S, U)
-        failed: reasons of the runs that failed, by name.
     """
 
     about: dict[str, Any]
     records: dict[str, list[dict[str, Any]]]
     ranks: dict[str, dict[str, NDArray[np.int64]]]
-    failed: Mapping[str, str]
 
     @property
     def main_metric(self) -> str:
@@ -85,8 +83,8 @@ class Results:
         return pd.DataFrame(rows)
 
 
-def read_results(folder: Path, failed: Mapping[str, str] | None = None) -> Results:
-    """Read the finished runs of a comparison's folder; ``failed`` has the reasons of the others by name."""
+def read_results(folder: Path) -> Results:
+    """Read the finished runs of a comparison's folder."""
     about = json.loads((folder / "comparison.json").read_text("utf-8"))
     records: dict[str, list[dict[str, Any]]] = {}
     ranks: dict[str, dict[str, list[NDArray[np.int64]]]] = {}
@@ -101,7 +99,7 @@ def read_results(folder: Path, failed: Mapping[str, str] | None = None) -> Resul
                 ordered = by_user.loc[users.setdefault(str(protocol), by_user.index)]
                 ranks.setdefault(str(protocol), {}).setdefault(model, []).append(ordered.to_numpy())
     stacked = {protocol: {model: np.stack(runs) for model, runs in of.items()} for protocol, of in ranks.items()}
-    return Results(about, records, stacked, failed or {})
+    return Results(about, records, stacked)
 
 
 def metric_of(ranks: NDArray[np.int64], metric: str) -> NDArray[np.float64]:
