@@ -38,9 +38,6 @@ from recbole_bert4rec.training.inputs import OptionFile, refuse_unknown_model, r
 from recbole_bert4rec.training.record import counted, write_json
 from recbole_bert4rec.training.screen import no_bars, say, shown
 
-_SEED = 2020
-"""RecBole's default."""
-
 
 class ComparisonResult(NamedTuple):
     """Results of a comparison.
@@ -102,16 +99,21 @@ def compare(
         _, name, resolved = resolve("several", dataset, layers)
         for contestant in (reference, *contestants.values()):
             contestant["config_files"].insert(0, resolved.of_log)
+        check_options(contestants, of_variants, name)
+        config = config_of(reference, name, {})
+        check_not_mapped(config, folder_read(config["data_path"], config["conversion"]), "a comparison or a study")
         about = {
             "models": [*contestants],
             "variants": of_variants,
             "varied": axis,
             "axis": axis and {label: options.get(axis) for label, options in of_variants.items()},
             "dataset": name,
-            "seeds": _seeds(seeds, layers.from_user.get("seed", _SEED)),
+            "seeds": [*(range(config["seed"], config["seed"] + seeds) if isinstance(seeds, int) else seeds)],
             "budget": budget,
             "command": _command(),
         }
+        if not about["seeds"]:
+            raise UserError(f"--seeds={seeds} must be at least 1")
         target = Path(folder or f"{study}-{name}")
         with locked(target / ".lock", "comparison", "--output_dir", target):
             return _compare(reference, contestants, about, protocols or (), target, screen)
@@ -123,35 +125,30 @@ def read_variants(
     """Return the options of each variant, the axis, and how the folder's name begins."""
     if variants is None:
         return {}, None, "compare"
-    given: Mapping[str, Any] = read_yaml(find_config(variants, "study")) if isinstance(variants, str) else {}
-    name = f"study {variants}" if isinstance(variants, str) else "variants"
-    if strange := sorted(map(str, given.keys() - {"variants", "axis"})):
-        raise UserError(f"{name} has {strange}, but a study has `variants` and perhaps `axis`")
-    by_name, axis = given.get("variants", variants), given.get("axis")
-    if not isinstance(by_name, Mapping) or not by_name or not all(map(_are_options, by_name.values())):
-        raise UserError(f"{name}: `variants` must be lines of `name: {{option: value}}`, but is {short(by_name)}")
-    if not (axis is None or isinstance(axis, str)):
-        raise UserError(f"{name}: `axis` must be the name of an option, but is {short(axis)}")
-    mistakes = []
-    for variant, options in by_name.items():
-        decided = [option for option in options if option in (*SINGLE_RUN, *DECIDED_BY_COMPARISON)]
-        if decided:
-            mistakes.append(
-                f"variant {variant!r} sets {decided}, but all variants are evaluated alike, in runs of one kind; give "
-                "such options for all, on the command line or in --config_files"
+    name, study = "variants", "study"
+    given: Mapping[str, Any] = {"variants": variants}
+    if isinstance(variants, str):
+        name, study, given = f"study {variants}", Path(variants).stem, read_yaml(find_config(variants, "study"))
+    by_name: Any = given.get("variants")
+    axis = given.get("axis")
+    is_mapping = isinstance(by_name, Mapping) and all(isinstance(options, Mapping) for options in by_name.values())
+    if not is_mapping or not by_name or given.keys() - {"variants", "axis"}:
+        raise UserError(
+            f"{name} must have `variants`, lines of `name: {{option: value}}`, and perhaps `axis`, but has "
+            f"{short(dict(given))}"
+        )
+    named: dict[str, dict[str, Any]] = {}
+    for variant, of_variant in by_name.items():
+        options = {str(option): value for option, value in of_variant.items()}
+        named[" ".join(str(variant).split())] = options
+        if decided := [option for option in options if option in (*SINGLE_RUN, *DECIDED_BY_COMPARISON)]:
+            raise UserError(
+                f"{name}: variant {variant!r} sets {decided}, but all variants are evaluated alike, in runs of one "
+                "kind; give such options for all, on the command line or in --config_files"
             )
-        if axis is not None and not is_number(options.get(axis)):
-            mistakes.append(f"`axis` is {short(axis)}, but variant {variant!r} gives it no number")
-        named_in_file(str(options.get("model", "")), name)
-    if mistakes:
-        raise UserError(f"{name}: {'; '.join(mistakes)}")
-    named = {" ".join(str(variant).split()): dict(options) for variant, options in by_name.items()}
-    return named, axis, Path(variants).stem if isinstance(variants, str) else "study"
-
-
-def _are_options(value: object) -> bool:
-    """Tell whether a value is a dictionary whose keys may be names of options."""
-    return isinstance(value, Mapping) and all(isinstance(name, str) for name in value)
+        if axis is not None and not is_number(options.get(str(axis))):
+            raise UserError(f"{name}: `axis` is {short(axis)}, but variant {variant!r} gives it no number")
+    return named, axis, study
 
 
 def contestants_of(
@@ -160,9 +157,13 @@ def contestants_of(
     """Return the arguments of the runs of each model, or of each variant of one model, by its name."""
     if variants:
         if len(models) > 1:
-            raise UserError(f"a study varies one model, but there are {', '.join(map(class_name, models))}")
+            raise UserError(f"a study varies one model, not --model={','.join(map(class_name, models))}")
         known_as(models[0])  # a variant may name it
-        return {label: _arguments(one.get("model", models[0]), one, layers) for label, one in variants.items()}
+        found = {}
+        for label, one in variants.items():
+            model = named_in_file(str(one["model"]), f"variant {label}") if "model" in one else models[0]
+            found[label] = _arguments(model, one, layers)
+        return found
     names = [known_as(model) for model in models]
     if twice := [name for name in names if names.count(name) > 1]:
         raise UserError(f"--model={','.join(names)} names the model {twice[0]} twice")
@@ -181,26 +182,11 @@ def _arguments(model: str | type, variant: Mapping[str, Any], layers: Layers) ->
     return {"model": importable(model), "config_files": [*files, variant], "options": options}
 
 
-def _seeds(seeds: int | Sequence[int], first: Any) -> list[int]:
-    """Return the seeds that are named, or as many as wanted, from the option ``seed`` on."""
-    if not isinstance(seeds, int):
-        return [*seeds]
-    if seeds < 1:
-        raise UserError(f"--seeds={seeds} must be at least 1")
-    try:
-        return [*range(int(first), int(first) + seeds)]
-    except (TypeError, ValueError):
-        raise UserError(f"--seed={first} must be a whole number") from None
-
-
 def _command() -> str:
-    """Return the command that the user typed."""
-    words = sys.orig_argv[1:]
-    begin = next((n for n, word in enumerate(words) if word == "-m" or word.endswith(".py")), None)
-    if begin is None:
-        return shlex.join([Path(words[0]).name, *words[1:]])
-    program = words[begin] if words[begin] == "-m" else Path(words[begin]).name
-    return shlex.join(["python", program, *words[begin + 1 :]])
+    """Return the command that the user typed, without the folder of the program."""
+    program, *words = sys.orig_argv[1:] or [""]
+    python = ["python"] if program.startswith("-") or program.endswith(".py") else []
+    return shlex.join([*python, Path(program).name, *words])
 
 
 def _compare(
@@ -213,10 +199,6 @@ def _compare(
 ) -> ComparisonResult:
     """Prove that the rows are equal, make all runs, and report on them."""
     dataset: str = about["dataset"]
-    check_options(contestants, about["variants"], dataset)
-    config = config_of(reference, dataset, {})
-    read = folder_read(config["data_path"], config["conversion"])
-    check_not_mapped(config, read, "a comparison or a study")
     say(
         f"proving that {len(contestants)} models are evaluated on the same rows of {dataset}\n"
         f"logs: {folder / 'rows.log'}, then {folder / 'runs'}"
@@ -231,8 +213,8 @@ def _compare(
     if not records:
         raise UserError("every run failed: " + "; ".join(sorted(set(failed.values()))))
     runs = {label: [Path(record["checkpoint"]).stem for record in records.get(label, [])] for label in contestants}
-    write_json(folder / "comparison.json", {**about, **facts, "runs": runs})
-    results = read_results(folder, failed)
+    write_json(folder / "comparison.json", {**about, **facts, "runs": runs, "failed": failed})
+    results = read_results(folder)
     written = write_report(folder, results)
     say("\n".join(f"  {kind:<10}{path}" for kind, path in written.items()))
     if failed:
@@ -247,28 +229,21 @@ def _compare(
 def check_options(
     contestants: Mapping[str, Contestant], variants: Mapping[str, Mapping[str, Any]], dataset: str
 ) -> None:
-    """Refuse models that cannot rank, and options with mistakes; all of them at once.
-
-    An option that only some of the models know is named once.
-    """
-    mistakes: list[str] = []
+    """Refuse models that cannot rank, and options with mistakes; name once an option that only some models know."""
     ignored: dict[str, list[str]] = {}
     for label, contestant in contestants.items():
         try:
-            config = translate_errors(partial(config_of, contestant, dataset, {}), f"the configuration of {label}")
+            config = translate_errors(partial(config_of, contestant, dataset, {}), "the configuration")
         except UserError as error:
-            mistakes.append(f"{label}: {error}" if variants else str(error))
-            continue
-        own = variants.get(label, {})
-        mistakes += [f"{label}: `{name}` {why}" for name, why in without_effect(config, own).items()]
-        for name in without_effect(config).keys() - own.keys():
-            ignored.setdefault(name, []).append(label)
+            raise UserError(f"{label}: {error}") from error
+        if useless := without_effect(config, variants.get(label, ())):
+            raise UserError("\n".join(f"{label}: `{name}` {why}" for name, why in useless.items()))
         if config["MODEL_TYPE"] not in (ModelType.SEQUENTIAL, ModelType.GENERAL, ModelType.TRADITIONAL):
-            mistakes.append(
+            raise UserError(
                 f"{label} predicts clicks or needs a knowledge graph; it cannot be compared by ranking items"
             )
-    if mistakes:
-        raise UserError("\n".join(dict.fromkeys(mistakes)))
+        for name in without_effect(config):
+            ignored.setdefault(name, []).append(label)
     for name, labels in sorted(ignored.items()):
         say(f"note: option `{name}` has no effect on {', '.join(labels)}")
 
@@ -321,7 +296,7 @@ def _endless(contestant: Contestant) -> dict[str, int]:
 
 def _table(records: Mapping[str, list[dict[str, Any]]]) -> str:
     """Return the test metrics of the models so far: mean, and standard deviation over seeds."""
-    metrics = list(distinct_metrics(list(next(iter(records.values()))[0]["test_result"])))
+    metrics = distinct_metrics(next(iter(records.values()))[0]["test_result"])
     rows = []
     for label, of_label in records.items():
         results = [[record["test_result"][metric] for record in of_label] for metric in metrics]

@@ -1,4 +1,4 @@
-"""Proof that all models of a comparison are tested on the same rows: users, targets, and items to rank."""
+"""Proof that all models of a comparison are tested on the same rows: users, targets, histories, and items to rank."""
 
 from __future__ import annotations
 
@@ -8,12 +8,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
-from numpy.typing import NDArray
 from recbole.config import Config
-from recbole.data.dataset import Dataset
-from recbole.utils import ModelType, dataset_arguments
-from torch import Tensor
+from recbole.utils import ModelType
 
+from recbole_bert4rec.experiments.results import OF_RANKS
 from recbole_bert4rec.experiments.store import fingerprint
 from recbole_bert4rec.options.auto import most_epochs
 from recbole_bert4rec.options.table import SAME_IN_COMPARISON, SINGLE_RUN
@@ -27,10 +25,6 @@ from recbole_bert4rec.training.screen import parts_text, silence
 
 LEAST_INTERACTIONS = 4
 """RecBole's sequential models need one more than its general ones to validate and test a user."""
-_SHAPING = ("load_col", "unload_col", "MAX_ITEM_LIST_LENGTH", "USER_ID_FIELD", "ITEM_ID_FIELD", "TIME_FIELD")
-"""Options that decide which rows a model reads, apart from RecBole's ``dataset_arguments``."""
-_METRICS = ("hit", "map", "mrr", "ndcg", "precision", "recall")
-"""Those of a ranking with one target."""
 Contestant = Mapping[str, Any]
 """Arguments of a run: ``model``, ``config_files`` (what is in them) and ``options``, which win."""
 
@@ -65,26 +59,20 @@ def check_equal_rows(reference: Contestant, contestants: Mapping[str, Contestant
     few = bool((counts < LEAST_INTERACTIONS).any()) and not asks_for_global_time(config["eval_args"])
     rules = shared_rules(config, few)
     data = load_data(config_of(reference, dataset, rules))
-    items, rows = _items(data.dataset), _rows(data)
-    compared = set()
+    items, rows = data.dataset.field2id_token[data.dataset.iid_field], _rows(data)
     for label, contestant in contestants.items():
-        config = config_of(contestant, dataset, rules)
-        read = read_dataset(config)
-        kind = type(read).__name__ + str([config[name] for name in (*dataset_arguments, *_SHAPING)])
-        if kind in compared:
-            continue
-        compared.add(kind)
-        if not np.array_equal(items, _items(read)):
+        other = load_data(config_of(contestant, dataset, rules))
+        if not np.array_equal(items, other.dataset.field2id_token[other.dataset.iid_field]):
             raise UserError(f"{label} reads other items than BERT4Rec; the two cannot be compared")
-        data_of_model = load_data(config, read)
-        for phase, ours, theirs in zip(PHASES, rows, _rows(data_of_model), strict=True):
-            if not ours.equals(theirs):
+        for phase, ours, theirs in zip(PHASES, rows, _rows(other), strict=True):
+            if not ours[["user", "target"]].equals(theirs[["user", "target"]]):
                 raise UserError(
                     f"{label} has other users or targets in {phase} than BERT4Rec: {len(theirs)} rows, not the same "
                     f"{len(ours)}"
                 )
-        if config["MODEL_TYPE"] == ModelType.SEQUENTIAL:
-            _check_histories(label, data, data_of_model)
+            read_by_both = ours.columns.intersection(theirs.columns, sort=False)
+            if not ours[read_by_both].equals(theirs[read_by_both]):
+                raise UserError(f"{label} sees other histories in {phase} than BERT4Rec")
     return {
         "rules": rules,
         "dropped": len(counts) - (data.dataset.user_num - 1),
@@ -97,80 +85,52 @@ def check_equal_rows(reference: Contestant, contestants: Mapping[str, Contestant
     }
 
 
-def _items(dataset: Dataset) -> NDArray[np.str_]:
-    return np.asarray(dataset.field2id_token[dataset.iid_field])
-
-
 def _rows(data: Data) -> list[pd.DataFrame]:
-    """Return user and target of each row of validation and test, by their external ids."""
+    """Return the rows of validation and test by user: user, target and, for sequential models, history.
+
+    Column 0 is the last item before the target, column 1 the one before it; 0 where a history has no more.
+    """
     tables = []
     for loader, phase in zip((data.valid, data.test), PHASES, strict=True):
         dataset = loader._dataset
-        pairs = zip((dataset.uid_field, dataset.iid_field), targets_of(loader, phase), strict=True)
-        user, target = (np.asarray(dataset.field2id_token[field])[ids] for field, ids in pairs)
-        tables.append(pd.DataFrame({"user": user, "target": target}).sort_values("user", ignore_index=True))
+        users, targets = targets_of(loader, phase)
+        table = pd.DataFrame({"user": np.asarray(dataset.field2id_token[dataset.uid_field])[users], "target": targets})
+        if data.config["MODEL_TYPE"] == ModelType.SEQUENTIAL:
+            rows = dataset[torch.arange(len(dataset))]
+            histories = rows[dataset.iid_field + data.config["LIST_SUFFIX"]].int()
+            places = rows[dataset.item_list_length_field].unsqueeze(1) - 1 - torch.arange(histories.shape[1])
+            latest_first = histories.gather(1, places.clamp_min(0)).where(places >= 0, 0)
+            table = table.join(pd.DataFrame(latest_first.numpy()))
+        tables.append(table.sort_values("user", ignore_index=True))
     return tables
 
 
-def _check_histories(label: str, ours: Data, theirs: Data) -> None:
-    """Refuse a model that reads other items before a target, or in another order."""
-    width = min(data.config["MAX_ITEM_LIST_LENGTH"] for data in (ours, theirs))
-    for phase, loaders in zip(PHASES, ((ours.valid, theirs.valid), (ours.test, theirs.test)), strict=True):
-        if not torch.equal(*(_histories(loader._dataset, width) for loader in loaders)):
-            raise UserError(f"{label} sees other histories in {phase} than BERT4Rec")
-
-
-def _histories(dataset: Dataset, width: int) -> Tensor:
-    """Return the last items before each target, by user; zeros stand before shorter histories.
-
-    *Shape:* (R, width)
-    """
-    rows = dataset[torch.arange(len(dataset))]
-    places = rows[dataset.item_list_length_field].unsqueeze(1) - width + torch.arange(width)
-    items = rows[dataset.iid_field + dataset.config["LIST_SUFFIX"]].gather(1, places.clamp_min(0))
-    return torch.where(places >= 0, items, 0)[rows[dataset.uid_field].argsort()]
-
-
 def shared_rules(reference: Config, few: bool) -> dict[str, Any]:
-    """Return the options that all runs share, in place of the models' defaults.
+    """Return the options that all runs share, in place of the models' defaults; refuse what not all models can follow.
 
     ``few``: some users have too few interactions for some models; they are dropped for all.
     """
-    _check_protocol(reference)
-    arguments = reference["eval_args"]
+    arguments, interval = reference["eval_args"], reference["user_inter_num_interval"]
+    one_target = arguments["split"] == {"LS": "valid_and_test"} or asks_for_global_time(arguments)
+    if not one_target or arguments["order"] != "TO":
+        raise UserError(
+            "models are compared by leave-one-out in the order of time, or at one moment with one target a user "
+            f"(protocol-global-time.yaml), but `eval_args` asks for {arguments}; leave split and order out"
+        )
+    if alone := [name for name in (*SINGLE_RUN, "benchmark_filename") if reference[name] is not None]:
+        raise UserError(f"`{alone[0]}` is for a single run; leave it out of a comparison")
+    if reference["eval_step"] < 1 or most_epochs(reference) < 1:
+        raise UserError("`eval_step` and `epochs` must be at least 1: models are selected on validation")
+    if strange := [name for name in reference["metrics"] if name.lower() not in OF_RANKS]:
+        raise UserError(f"models are compared by {OF_RANKS}; leave `metrics` {strange} out")
     rules = {name: reference[name] for name in SAME_IN_COMPARISON}
     rules["eval_args"] = {"split": arguments["split"], "order": "TO", "group_by": "user", "mode": arguments["mode"]}
     rules["show_progress"] = False
     if arguments["mode"] != {"valid": "full", "test": "full"}:
         rules["candidates"] = "paper"  # the same for every model, at every evaluation
-    if few:
-        interval = reference["user_inter_num_interval"]
-        if interval not in (None, "[0,inf)"):
-            raise UserError(
-                f"some users have fewer than {LEAST_INTERACTIONS} interactions, which some models cannot be tested on: "
-                f"`user_inter_num_interval` {interval} must begin at {LEAST_INTERACTIONS}"
-            )
-        rules["user_inter_num_interval"] = f"[{LEAST_INTERACTIONS},inf)"
-    return rules
-
-
-def _check_protocol(reference: Config) -> None:
-    """Refuse a protocol that not all models can follow."""
-    arguments = reference["eval_args"]
-    split = arguments["split"]
-    one_target = split == {"LS": "valid_and_test"} or (isinstance(split, dict) and set(split) == {"GT"})
-    if not one_target or arguments.get("order") != "TO":
+    if few and interval not in (None, "[0,inf)"):
         raise UserError(
-            "models are compared by leave-one-out in the order of time, or at one moment with one target a user "
-            f"(protocol-global-time.yaml), but `eval_args` asks for {arguments}; leave split and order out"
+            f"some users have fewer than {LEAST_INTERACTIONS} interactions, which some models cannot be tested on: "
+            f"`user_inter_num_interval` {interval} must begin at {LEAST_INTERACTIONS}"
         )
-    if reference["benchmark_filename"]:
-        raise UserError("models cannot be compared on benchmark files; give the whole log and let RecBole split it")
-    for name in SINGLE_RUN:
-        if reference[name] is not None:
-            raise UserError(f"`{name}` is for a single run; leave it out of a comparison")
-    for name, value in (("eval_step", reference["eval_step"]), ("epochs", most_epochs(reference))):
-        if value < 1:
-            raise UserError(f"`{name}` must be at least 1: models are selected on validation")
-    if strange := [name for name in reference["metrics"] if name.lower() not in _METRICS]:
-        raise UserError(f"models are compared by {_METRICS}; leave `metrics` {strange} out")
+    return rules | ({"user_inter_num_interval": f"[{LEAST_INTERACTIONS},inf)"} if few else {})

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from recbole_bert4rec.experiments.results import OF_RANKS, Results, distinct_metrics, mean_text
+from recbole_bert4rec.experiments.results import OF_RANKS, Results, mean_text
 from recbole_bert4rec.experiments.significance import against
 from recbole_bert4rec.system.files import atomic_write
 from recbole_bert4rec.training.screen import LEAVE_ONE_OUT
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 LEVEL = 0.05
 """Differences with a higher p are not significant."""
+_PACKAGES = ("recbole_bert4rec", "recbole", "torch")
 _COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#8c8c00"]
 """For the colour-blind, after Okabe and Ito (2008)."""
 _LOOK: dict[Any, Any] = {
@@ -35,16 +36,19 @@ _LOOK: dict[Any, Any] = {
     "lines.markersize": 4,
     "text.parse_math": False,  # a model's name may hold dollar signs
 }
-_MARKERS, _LINES = "osD^vPX*", ("-", "--", "-.", ":")
+_MARKERS = "osD^vPX*"
 _CAPTIONS = {
     "what-is-varied": "Test metrics by what the study varies: mean and standard deviation over seeds; a dot is a run.",
     "learning-curves": "Validation against epochs and seconds; a line is a run.",
     "differences": "The first model minus each other one, with 95 % intervals.",
 }
 _HOW_MARKED = (
-    "Test metrics: mean ± standard deviation over seeds; best bold, second underlined; * differs from the first model "
-    f"(paired t-test, Holm's correction, p < {LEVEL:g}). With one target a user recall is hit, MAP is MRR, and "
-    "precision@K is hit@K / K: the first of such metrics is shown. Left out are cuts that hold every target."
+    "mean ± standard deviation over seeds; best bold, second underlined; * differs from the first model (paired "
+    f"t-test, Holm's correction, p < {LEVEL:g})"
+)
+_WHICH = (
+    "With one target a user recall is hit, MAP is MRR, and precision@K is hit@K / K: the first of such metrics is "
+    "shown. Left out are cuts that hold every target."
 )
 _HOW_SURE = (
     "Interval and p are of a paired t-test over users that counts the seeds as samples, too. Holm's correction is over "
@@ -58,7 +62,7 @@ def write_report(folder: Path, results: Results) -> dict[str, Path]:
     from matplotlib import rc_context  # of an extra
 
     with rc_context(_LOOK):
-        pictures = {"what-is-varied": _axis(results)} if results.about.get("axis") else {}
+        pictures = {"what-is-varied": _axis(results)} if results.about["axis"] else {}
         pictures["learning-curves"] = _curves(results)
         if results.reference:
             pictures["differences"] = _intervals(results, results.reference)
@@ -82,13 +86,13 @@ def write_report(folder: Path, results: Results) -> dict[str, Path]:
 def _markdown(results: Results, scores: dict[str, pd.DataFrame], pictures: list[str]) -> str:
     """Return the report; ``pictures`` are names of files without their ending."""
     about, first = results.about, results.reference
-    title = f"# {_for_markdown(', '.join(results.models))} on {_for_markdown(about['dataset'])}"
+    title = f"# {_for_markdown(', '.join(results.records))} on {_for_markdown(about['dataset'])}"
     facts = "\n".join(f"- {_for_markdown(fact)}" for fact in _facts(results))
     parts = [title, _for_markdown(_headline(results)), f"    {_one_line(about['command'])}", facts]
     for protocol, table in scores.items():
         parts += [f"## The same weights under {_for_markdown(protocol)}"] if protocol else []
         parts += [_markdown_table(table)]
-    parts.append(_for_markdown(_HOW_MARKED))
+    parts.append(_for_markdown(f"Test metrics: {_HOW_MARKED}. {_WHICH}"))
     if first:
         parts += ["## Differences", _markdown_table(_differences(results, first), texts=2), _HOW_SURE]
     parts += ["## Cost", _markdown_table(_costs(results)), _HOW_COSTLY]
@@ -99,11 +103,7 @@ def _markdown(results: Results, scores: dict[str, pd.DataFrame], pictures: list[
 
 def _tex(results: Results, scores: dict[str, pd.DataFrame]) -> str:
     """Return a table of scores for each protocol, below the facts as comments."""
-    dataset, seeds, first = results.about["dataset"], len(results.about["seeds"]), results.reference
-    figures = f"mean ± standard deviation of {seeds} seeds" if seeds > 1 else "one seed"
-    marks = " Best bold, second underlined." if len(results.models) > 1 else ""
-    if first:
-        marks += f" * differs from {first} (paired t-test, Holm, p < {LEVEL:g})."
+    dataset = results.about["dataset"]
     text = "".join(f"% {_one_line(line)}\n" for line in [*_facts(results), r"needs \usepackage{booktabs}"])
     for protocol, table in scores.items():
         among = f"under {protocol}" if protocol else f"the target among {_candidates(results)}"
@@ -112,7 +112,7 @@ def _tex(results: Results, scores: dict[str, pd.DataFrame]) -> str:
             hrules=True,
             position_float="centering",
             column_format="ll" + "r" * (table.shape[1] - 2),
-            caption=_for_tex(f"Test metrics on {dataset}, {figures}; {among}.{marks}"),
+            caption=_for_tex(f"Test metrics on {dataset}, {among}: {_HOW_MARKED}."),
             label="tab:" + re.sub(r"[^a-z0-9]+", "-", f"{dataset} {protocol}".lower()).strip("-"),
         )
     return text
@@ -121,25 +121,22 @@ def _tex(results: Results, scores: dict[str, pd.DataFrame]) -> str:
 def _headline(results: Results) -> str:
     """Say which model is ahead, by how much, and how sure that is."""
     metric, first = results.main_metric, results.reference
-    means = {model: statistics.mean(results.scores(model, metric)) for model in results.models}
+    means = {model: statistics.mean(results.scores(model, metric)) for model in results.records}
     if first is None:
         best = max(means, key=means.__getitem__)
         return f"{best}: test {metric} {means[best]:.4f}."
     rival = max((model for model in means if model != first), key=means.__getitem__)
     gap, low, high, _, p = against(results, first, metric)[rival]
-    ahead, behind = first, rival
+    ahead, behind, best = first, rival, ", the best of the others," if len(means) > 2 else ""
     if gap < 0:
-        ahead, behind, gap, low, high = rival, first, -gap, -high, -low
+        ahead, behind, best, gap, low, high = rival, first, "", -gap, -high, -low
     of = float(results.by_user(behind, metric).mean())
     relative = f" ({gap / of:.0%})" if of else ""
-    several = len(means) > 2
-    best = ", the best of the others," if several and behind == rival else ""
-    corrected = " after Holm's correction" if several else ""
     sure = "significant" if p < LEVEL else "not significant"
     one_seed = min(map(len, results.records.values())) == 1
     return (
         f"{ahead} is ahead of {behind}{best} by {gap:.4f} test {metric}{relative}; 95 % interval {low:+.4f} to "
-        f"{high:+.4f}, p {p_text(p)}{corrected}: {sure} at {LEVEL:.0%}."
+        f"{high:+.4f}, p {p_text(p)} after Holm's correction: {sure} at {LEVEL:.0%}."
         + (" One seed each: how much seeds differ is not known." if one_seed else "")
     )
 
@@ -149,15 +146,14 @@ def _facts(results: Results) -> list[str]:
     about, rules = results.about, results.about["rules"]
     records = [record for of_model in results.records.values() for record in of_model]
     machine, versions = records[0]["machine"], records[0]["versions"]
-    packages = [name for name in ("recbole_bert4rec", "recbole", "torch") if name in versions]
-    late = [model for model in results.models if any(map(_is_best_at_the_end, results.records[model]))]
+    late = [model for model, of_model in results.records.items() if any(map(_is_best_at_the_end, of_model))]
     split, mode = rules["eval_args"]["split"], rules["eval_args"]["mode"]
     facts = {
         "Data": f"{about['dataset']}, {about['users']:,} users, {about['items']:,} items, "
         f"{about['interactions']:,} interactions",
         "Left out for all models": about["dropped"] and f"{about['dropped']:,} users with fewer than 4 interactions",
         "Split": split if "GT" in split else LEAVE_ONE_OUT,
-        "Parts": about.get("parts"),
+        "Parts": about["parts"],
         "Rows": "those of all models were proven equal before training",
         "Ranking": f"the target among {_candidates(results)}",
         "Ranking in validation": mode["valid"] != mode["test"] and mode["valid"],
@@ -167,12 +163,12 @@ def _facts(results: Results) -> list[str]:
         "Best at the last epoch, so that a longer training may be better": ", ".join(late),
         "Machine": f"{machine['processor']}, cores {machine['cores']}, threads {machine['threads']}, "
         f"GPU {machine['gpu'] or 'none'}",
-        "Versions": ", ".join(f"{name} {versions[name]}" for name in packages),
+        "Versions": ", ".join(f"{name} {versions[name]}" for name in _PACKAGES if name in versions),
         "Git commit": ", ".join(sorted({record["commit"] for record in records if record.get("commit")})),
     }
-    for variant, options in (about.get("variants") or {}).items():
+    for variant, options in about["variants"].items():
         facts[f"Variant {variant}"] = ", ".join(f"{key}: {value}" for key, value in options.items()) or "nothing set"
-    facts |= {f"Failed: {name}": reason for name, reason in results.failed.items()}
+    facts |= {f"Failed: {name}": reason for name, reason in about["failed"].items()}
     return [f"{key}: {value}" for key, value in facts.items() if value]
 
 
@@ -194,9 +190,9 @@ def _candidates(results: Results) -> str:
 
 def _scores(results: Results, protocol: str) -> pd.DataFrame:
     """Return mean and standard deviation over seeds, models by metrics; a cell is as :func:`_dressed` takes it."""
-    models, first = results.models, results.reference
+    models, first = [*results.records], results.reference
     table = pd.DataFrame({"model": models, "seeds": [str(len(results.records[model])) for model in models]})
-    for metric in distinct_metrics(results.metrics(protocol)):
+    for metric in results.metrics(protocol):
         runs = [results.scores(model, metric, protocol) for model in models]
         means = pd.Series([statistics.mean(of_model) for of_model in runs])
         places = means.rank(method="dense", ascending=False) * (len(models) > 1)
@@ -209,7 +205,7 @@ def _scores(results: Results, protocol: str) -> pd.DataFrame:
 def _differences(results: Results, first: str) -> pd.DataFrame:
     """Return the first model against each other one: difference, interval, p, and p corrected by Holm."""
     rows = []
-    for metric in distinct_metrics(results.metrics()):
+    for metric in results.metrics():
         for rival, gap in against(results, first, metric).items():
             texts = (f"{gap.mean:+.4f}", f"{gap.low:+.4f} to {gap.high:+.4f}", p_text(gap.p), p_text(gap.corrected))
             rows.append([metric, f"{first} − {rival}", *texts])
@@ -300,17 +296,16 @@ def _axis(results: Results) -> Figure:
 def _curves(results: Results) -> Figure:
     """Draw validation against epochs and against seconds; a line is a run."""
     columns, metric = 4, results.main_metric
-    figure, (left, right) = _empty(2, 4 + 0.22 * -(-len(results.models) // columns), sharey=True)
+    figure, (left, right) = _empty(2, 4 + 0.22 * -(-len(results.records) // columns), sharey=True)
     for number, (model, records) in enumerate(results.records.items()):
-        marker, line = _MARKERS[(number + number // 8) % 8], _LINES[number % 4]
+        marker = _MARKERS[(number + number // 8) % 8]  # the colours come again after eight
+        style: dict[str, Any] = {"color": f"C{number}", "marker": marker, "label": model}
         for record in records:
             rows = [row for row in record["epochs"] if (row.get("valid") or {}).get(metric) is not None]
-            style: dict[str, Any] = {"color": f"C{number}", "marker": marker, "linestyle": line, "label": model}
-            for axes, places in (
-                (left, [row["epoch"] + 1 for row in rows]),
-                (right, [row["at_second"] for row in rows]),
-            ):
-                axes.plot(places, [row["valid"][metric] for row in rows], markevery=max(1, len(rows) // 12), **style)
+            style |= {"markevery": max(1, len(rows) // 12)}
+            scores = [row["valid"][metric] for row in rows]
+            left.plot([row["epoch"] + 1 for row in rows], scores, **style)
+            right.plot([row["at_second"] for row in rows], scores, **style)
     for axes, passed in ((left, "epochs trained"), (right, "seconds of training and validation")):
         axes.set(xscale="log", xlabel=f"{passed} (logarithmic)")
         axes.locator_params("x", subs=(1, 2, 5))

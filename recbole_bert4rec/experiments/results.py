@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import statistics
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,18 +25,11 @@ class Results:
         about: what all runs share, as comparison.json has it.
         records: the finished runs of each model, one a seed.
         ranks: of each protocol and model, the target's rank for every user; 0 is beyond the depth. *Shape:* (S, U)
-        failed: reasons of the runs that failed, by name.
     """
 
     about: dict[str, Any]
-    records: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
-    ranks: dict[str, dict[str, NDArray[np.int64]]] = field(default_factory=dict)
-    failed: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def models(self) -> list[str]:
-        """Those with a finished run, in the order of the command."""
-        return [*self.records]
+    records: dict[str, list[dict[str, Any]]]
+    ranks: dict[str, dict[str, NDArray[np.int64]]]
 
     @property
     def main_metric(self) -> str:
@@ -47,23 +40,22 @@ class Results:
     def reference(self) -> str | None:
         """The first model of the command, which is compared with the others; None if either has no finished run."""
         first = str(self.about["models"][0])
-        return first if first in self.models and len(self.models) > 1 else None
+        return first if first in self.records and len(self.records) > 1 else None
 
     def metrics(self, protocol: str = "") -> list[str]:
-        """Return the metrics to show, as RecBole names them, for instance ``ndcg@10``.
+        """Return the metrics to show, as RecBole names them, for instance ``ndcg@10``; of equal ones the first.
 
         Left out are hits and NDCG at a cut within which every target is, as among 101 of 101 candidates. Reciprocal
         ranks stay: the paper's are over all candidates.
         """
+        deepest = max(np.where(ranks > 0, ranks, np.inf).max() for ranks in self.ranks[protocol].values())
 
         def tells(metric: str) -> bool:
             name, _, cut = metric.partition("@")
-            return name not in ("hit", "recall", "precision", "ndcg") or any(
-                ((ranks < 1) | (ranks > int(cut))).any() for ranks in self.ranks[protocol].values()
-            )
+            return name not in ("hit", "recall", "precision", "ndcg") or int(cut) < deepest
 
-        tested = [*_tested(self.records[self.models[0]][0], protocol)]
-        return [metric for metric in tested if metric == self.main_metric or tells(metric)] or tested
+        tested = [*_tested(next(iter(self.records.values()))[0], protocol)]
+        return distinct_metrics([one for one in tested if one == self.main_metric or tells(one)] or tested)
 
     def scores(self, model: str, metric: str, protocol: str = "") -> list[float]:
         """Return the test metric of each run, as RecBole printed it."""
@@ -75,7 +67,7 @@ class Results:
 
     def table(self) -> pd.DataFrame:
         """Return a row for each run: model, seed, cost, and its validation and test metrics."""
-        axis = self.about.get("axis")
+        axis = self.about["axis"]
         rows = [
             {"model": model, "seed": record["seed"]}
             | ({"varied": axis[model]} if axis else {})
@@ -91,28 +83,23 @@ class Results:
         return pd.DataFrame(rows)
 
 
-def read_results(folder: Path, failed: Mapping[str, str] | None = None) -> Results:
-    """Read the runs of a comparison's folder that are finished and not in ``failed`` (reasons by name)."""
-    results = Results(json.loads((folder / "comparison.json").read_text("utf-8")), failed=failed or {})
+def read_results(folder: Path) -> Results:
+    """Read the finished runs of a comparison's folder."""
+    about = json.loads((folder / "comparison.json").read_text("utf-8"))
+    records: dict[str, list[dict[str, Any]]] = {}
     ranks: dict[str, dict[str, list[NDArray[np.int64]]]] = {}
     users: dict[str, pd.Index] = {}  # in the order of the first run
-    for model in results.about["models"]:
-        for name in results.about["runs"][model]:
-            file, ranks_file = (folder / "runs" / f"{name}.{kind}" for kind in ("json", "parquet"))
-            if name in results.failed or not (file.exists() and ranks_file.exists()):
-                continue
-            record = json.loads(file.read_text("utf-8"))
-            if record.get("unfinished"):
-                continue
-            results.records.setdefault(model, []).append(record)
-            targets = pd.read_parquet(ranks_file)
-            for protocol, tested in targets.groupby(targets.get("protocol", pd.Series("", targets.index)), sort=False):
+    for model, names in about["runs"].items():
+        for name in names:
+            record = (folder / "runs" / f"{name}.json").read_text("utf-8")
+            records.setdefault(model, []).append(json.loads(record))
+            targets = pd.read_parquet(folder / "runs" / f"{name}.parquet")
+            for protocol, tested in targets.groupby("protocol", sort=False):
                 by_user = tested.set_index("user")["rank"]
                 ordered = by_user.loc[users.setdefault(str(protocol), by_user.index)]
                 ranks.setdefault(str(protocol), {}).setdefault(model, []).append(ordered.to_numpy())
-    for protocol, models in ranks.items():
-        results.ranks[protocol] = {model: np.stack(runs) for model, runs in models.items()}
-    return results
+    stacked = {protocol: {model: np.stack(runs) for model, runs in of.items()} for protocol, of in ranks.items()}
+    return Results(about, records, stacked)
 
 
 def metric_of(ranks: NDArray[np.int64], metric: str) -> NDArray[np.float64]:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special
+from scipy.special import stdtr, stdtrit
 
 from recbole_bert4rec.experiments.results import Results
 
@@ -27,7 +27,7 @@ class Difference(NamedTuple):
 def against(results: Results, model: str, metric: str, protocol: str = "") -> dict[str, Difference]:
     """Compare a model with each other one, by the seeds that both have if these are two or more, else by all runs."""
     gaps: dict[str, Difference] = {}
-    for rival in (rival for rival in results.models if rival != model):
+    for rival in (rival for rival in results.records if rival != model):
         seeds, others = ([record["seed"] for record in results.records[name]] for name in (model, rival))
         ours, theirs = (results.by_user(name, metric, protocol) for name in (model, rival))
         same = [*set(seeds) & set(others)]
@@ -39,50 +39,37 @@ def against(results: Results, model: str, metric: str, protocol: str = "") -> di
 
 
 def difference(ours: NDArray[np.float64], theirs: NDArray[np.float64]) -> Difference:
-    """Compare two models on the same users by a paired t-test; *Shape:* ours (S, U), theirs (R, U)."""
-    mean = float(ours.mean() - theirs.mean())
-    variance, freedom = _variance(ours, theirs)
-    deviation = float(np.sqrt(variance))
-    wide = float(special.stdtrit(freedom, 0.975)) * deviation
-    p = float(2 * special.stdtr(freedom, -abs(mean) / deviation)) if deviation else float(mean == 0.0)
-    return Difference(mean, mean - wide, mean + wide, p, corrected=p)
+    """Compare two models on the same users by a paired t-test; *Shape:* ours (S, U), theirs (R, U).
 
-
-def _variance(ours: NDArray[np.float64], theirs: NDArray[np.float64]) -> tuple[float, float]:
-    """Return the variance of the difference of means, and its degrees of freedom; users and seeds are both samples.
-
-    The variance is v_users + v_seeds(ours) + v_seeds(theirs) - v_rest: that of the users' differences (each averaged
-    over seeds), that of each model's means over its seeds, less the rest within user and seed, which both parts
-    contain. The degrees of freedom are Satterthwaite's, but no fewer than those of the part that has the fewest, which
-    only the subtraction can undercut. A model with one seed is taken to vary as the other does. If the numbers of
-    seeds differ, the degrees of freedom are those of the part that has the fewest: Satterthwaite's then find a
-    difference between equal models in up to 11 % of cases, these in 0 to 4 %.
-    Three seeds leave few degrees of freedom: the test then finds a difference between equal models in 2 to 4 % of
-    cases, not in 5 %. With one seed each it is the common paired t-test over users, which cannot know how much seeds
-    differ.
+    Users and seeds are both samples: the variance is v_users + v_seeds(ours) + v_seeds(theirs) - v_rest, which is that
+    of the users' differences (each averaged over seeds), that of each model's means over its seeds, less the rest
+    within user and seed, which both parts contain. The degrees of freedom are Satterthwaite's, but no fewer than those
+    of the part that has the fewest, which only the subtraction can undercut. If the numbers of seeds differ, they are
+    those of that part: Satterthwaite's then find a difference between equal models in up to 11 % of cases, these in 0
+    to 4 %. Three seeds leave few: the test then finds one in 2 to 4 % of cases, not in 5 %.
     """
     users = ours.mean(0) - theirs.mean(0)
-    parts = [(users.var(ddof=1) / len(users), len(users) - 1)]
-    rest = 0.0
-    repeated = [runs for runs in (ours, theirs) if len(runs) > 1]
-    for runs, size in zip((ours, theirs), map(len, (ours, theirs)), strict=True):
-        if not repeated:
-            continue
-        known = runs if size > 1 else repeated[0]
+    parts, rest = [(users.var(ddof=1) / len(users), len(users) - 1)], 0.0
+    for runs, others in ((ours, theirs), (theirs, ours)):
+        known = runs if len(runs) > 1 else others  # a model with one seed is taken to vary as the other does
+        if len(known) == 1:
+            continue  # the common paired t-test over users, which cannot know how much seeds differ
         seeds = known.mean(1)
         noise = known - known.mean(0) - seeds[:, None] + known.mean()
-        rest += (noise**2).sum() / ((known.shape[0] - 1) * (known.shape[1] - 1)) / (size * known.shape[1])
-        parts.append((seeds.var(ddof=1) / size, len(seeds) - 1))
-    variance = sum(value for value, _ in parts) - rest
+        rest += (noise**2).sum() / ((known.shape[0] - 1) * (known.shape[1] - 1)) / runs.size
+        parts.append((seeds.var(ddof=1) / len(runs), len(seeds) - 1))
+    variances, freedoms = np.transpose(parts)
+    variance = variances.sum() - rest
     if variance <= 0.0:  # an estimate for very few users may be
-        variance = max(value for value, _ in parts)
+        variance = variances.max()
+    mean, freedom = float(ours.mean() - theirs.mean()), freedoms.min()
     if variance == 0.0:
-        return 0.0, 1.0
-    fewest = float(min(df for _, df in parts))
-    if len(ours) != len(theirs):
-        return float(variance), fewest
-    freedom = variance**2 / sum(value**2 / df for value, df in parts if value > 0)
-    return float(variance), max(float(freedom), fewest)
+        return Difference(mean, mean, mean, p=float(mean == 0.0), corrected=float(mean == 0.0))
+    if len(ours) == len(theirs):
+        freedom = max(freedom, variance**2 / (variances**2 / freedoms).sum())
+    deviation = np.sqrt(variance)
+    wide, p = stdtrit(freedom, 0.975) * deviation, float(2 * stdtr(freedom, -abs(mean) / deviation))
+    return Difference(mean, float(mean - wide), float(mean + wide), p, corrected=p)
 
 
 def holm(p_values: list[float]) -> list[float]:

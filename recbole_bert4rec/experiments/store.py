@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -51,24 +50,9 @@ def run_once(
     """Return the record of a run: a finished one answers at once, an interrupted one goes on.
 
     The files of a run lie in ``folder``: NAME.json (its record), .parquet (the ranks of its test), .log, .pth (its
-    weights), and .last.pth while it is not finished.
-
-    Args:
-        folder: of the store.
-        model: any process must be able to import it.
-        dataset: name of a data set.
-        options: win over ``config_files``.
-        seed: of the run.
-        label: begins the run's name. Default: the model.
-        config_files: what is in files of options; later ones win.
-        budget: see :func:`~recbole_bert4rec.training.run.run`.
-        protocols: see there.
-        test: see there.
-        data: the :func:`fingerprint` of the data set.
-        watch: see :data:`Watch`.
-
-    Raises:
-        FailedError: the run failed; the text says why, and names its log file.
+    weights), and .last.pth while it is not finished. Its name begins with ``label``, by default the model, and
+    depends on ``data``, the :func:`fingerprint` of the data set. ``options`` win over ``config_files``. If the run
+    fails, the error says why, and names its log file.
     """
     options = {**options, "seed": seed}
     with silence():
@@ -80,12 +64,13 @@ def run_once(
     file, log = folder / f"{name}.json", folder / f"{name}.log"
     arguments: dict[str, Any] = {"model": model, "dataset": dataset, "options": options}
     arguments |= {"config_files": [*config_files], "flags": {}, "budget": budget, "protocols": protocols, "test": test}
-    seen = [0]
+    written = 0
 
     def tick() -> None:
+        nonlocal written
         with suppress(OSError, UserError):
-            if seen[0] != (seen_now := os.stat(file).st_mtime_ns):
-                seen[0] = seen_now
+            before, written = written, file.stat().st_mtime_ns
+            if written != before:
                 watch(read_record(file))
 
     try:

@@ -30,7 +30,7 @@ BAD: list[tuple[list[str], str]] = [
     (["--nproc=2", "--engine=ray"], "--engine=ray"),
     (["--ray_address=auto"], "--engine=ray"),
     (["--engine=ray", "--num_workers=0"], "--num_workers=0"),
-    (["--seeds=2", "--seed=one"], "--seed=one"),
+    (["--seeds=2", "--seed=one"], "`seed`"),
     (["--model=,"], "--model=,"),
     ([*SEARCH, "--gpus_per_trial=-1", "--tool=Ray"], "--gpus_per_trial"),
     ([*SEARCH, "--tool=Ray", "--gpu_id=0"], "--gpu_id"),

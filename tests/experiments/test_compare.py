@@ -54,13 +54,11 @@ def test_flags_that_the_rules_decide_do_not_reach_a_run() -> None:
 def test_all_models_rank_alike() -> None:
     flags = ("--exclude_seen=True", "--topk=[5]", "--valid_metric=NDCG@5", "--metrics=['NDCG']")
     rules = rules_of(*flags)
-    assert rules["exclude_seen"] is True
-    assert (rules["topk"], rules["metrics"], rules["valid_metric"]) == ([5], ["NDCG"], "NDCG@5")
-    assert "user_inter_num_interval" not in rules
-    assert "candidates" not in rules
+    assert rules.keys().isdisjoint({"user_inter_num_interval", "candidates"})
     config = config_of(contestants(*flags)["Pop"], "ml-100k", rules)
-    assert config["eval_args"]["split"] == {"LS": "valid_and_test"}
-    assert config["eval_args"]["order"] == "TO"
+    chosen = {"exclude_seen": True, "topk": [5], "metrics": ["NDCG"], "valid_metric": "NDCG@5"}
+    assert {name: config[name] for name in chosen} == chosen
+    assert (config["eval_args"]["split"], config["eval_args"]["order"]) == ({"LS": "valid_and_test"}, "TO")
 
 
 def test_sampled_candidates_are_the_same_for_all_and_users_with_few_interactions_are_dropped() -> None:
@@ -147,14 +145,13 @@ def test_a_shipped_study_is_found_by_its_bare_name_and_has_no_mistake(file: Path
 BAD: list[tuple[dict[Any, Any], list[str]]] = [
     ({"variants": {}}, ["`variants`"]),
     ({"variants": {"a": 3}}, ["`variants`", "{'a': 3}"]),
-    ({"variant": {"a": {}}}, ["['variant']"]),
+    ({"variant": {"a": {}}}, ["`variants`", "'variant'"]),
     ({"variants": {"a": {"mask_ratio": 0.1}, "b": {}}, "axis": "mask_ratio"}, ["mask_ratio", "'b'"]),
     ({"variants": {"a": {"norm": "pre"}}, "axis": "norm"}, ["norm", "'a'"]),
     ({"variants": {"a": {}}, "axis": ["mask_ratio"]}, ["`axis`"]),
     ({"variants": {"a": {}}, 1: 2}, ["is 1"]),
-    ({"variants": {"a": {1: 2}}}, ["{1: 2}"]),
     ({"variants": {"a": {"exclude_seen": True}}}, ["'a'", "['exclude_seen']"]),
-    ({"variants": {"a": {"seed": 1}, "b": {"refit": "train+valid"}}}, ["'a'", "['seed']", "'b'", "['refit']"]),
+    ({"variants": {"a": {"seed": 1}, "b": {"refit": "train+valid"}}}, ["'a'", "['seed']"]),
 ]
 
 

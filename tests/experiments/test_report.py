@@ -81,6 +81,7 @@ def make_folder(tmp_path: Path) -> Folder:
             "dataset": "toy",
             "seeds": [1, 2],
             "budget": None,
+            "parts": "",
             "command": f"python run.py `{TAG}` ``",
             "dropped": 0,
             "users": 12,
@@ -88,6 +89,7 @@ def make_folder(tmp_path: Path) -> Folder:
             "interactions": 99,
             "rules": {"eval_args": eval_args, "exclude_seen": False, "valid_metric": "NDCG@5"},
             "runs": runs,
+            "failed": {},
             **changes,
         }
         (folder / "comparison.json").write_text(json.dumps(about))
@@ -96,17 +98,17 @@ def make_folder(tmp_path: Path) -> Folder:
     return write
 
 
-def report_on(folder: Path, failed: dict[str, str] | None = None) -> dict[str, str]:
+def report_on(folder: Path) -> dict[str, str]:
     """Return the texts of a report, without the blanks that align a table."""
-    written = write_report(folder, read_results(folder, failed))
+    written = write_report(folder, read_results(folder))
     return {kind: re.sub(" +", " ", path.read_text("utf-8")) for kind, path in written.items()}
 
 
 def test_no_line_of_an_option_or_a_reason_leaves_the_comments_of_the_table(make_folder: Folder) -> None:
     note = "a\n\\input{/etc/passwd}\r\\input{b}\u2028\\input{c}\x0b\\input{d}"
     variants = {"plain": {"note": note}, "x\n\\input{e} N^2 #1 a_b ~ 5 % & $": {}}
-    folder = make_folder(variants, dataset="toy\n\\input{f}")
-    lines = report_on(folder, {"run9": "it broke\n\\input{g}"})["LaTeX"].splitlines()
+    folder = make_folder(variants, dataset="toy\n\\input{f}", failed={"run9": "it broke\n\\input{g}"})
+    lines = report_on(folder)["LaTeX"].splitlines()
     comments = [line for line in lines if line.startswith("%")]
     assert sum(line.count(r"\input") for line in comments) == 7
     assert not [line for line in lines if r"\input" in line and not line.startswith("%")]
@@ -117,7 +119,7 @@ def test_no_line_of_an_option_or_a_reason_leaves_the_comments_of_the_table(make_
 
 def test_raw_tags_links_and_columns_are_text_in_markdown_and_formulas_in_a_spreadsheet(make_folder: Folder) -> None:
     name = f"{TAG} | [x](javascript:alert(1)) *y*\n\n# z & b"
-    texts = report_on(make_folder({name: {"note": TAG}, "=1+1": {}}, dataset=TAG), {"run9": TAG})
+    texts = report_on(make_folder({name: {"note": TAG}, "=1+1": {}}, dataset=TAG, failed={"run9": TAG}))
     command = f"\n\n python run.py `{TAG}` ``\n\n"  # a block of code
     assert command in texts["Markdown"]
     markdown = texts["Markdown"].replace(command, "")
@@ -179,19 +181,14 @@ def test_equal_models_have_a_p_of_1_and_no_star(make_folder: Folder) -> None:
     assert "\\*" not in text[text.index("| model |") : text.index("Test metrics")]
 
 
-def test_runs_that_failed_or_have_not_ended_are_left_out(make_folder: Folder) -> None:
-    folder = make_folder({"a": {}, "b": {}, "c": {}})
-    unfinished = folder / "runs" / "run1-2.json"
-    unfinished.write_text(json.dumps({"unfinished": True}))
-    (folder / "runs" / "run2-1.json").unlink()
-    old = pd.read_parquet(folder / "runs" / "run1-1.parquet").drop(columns="protocol")
-    old.to_parquet(folder / "runs" / "run1-1.parquet")
-    results = read_results(folder, {"run0-1": "no memory", "run0-2": "no memory"})
-    assert results.models == ["b", "c"]
-    assert [record["seed"] for runs in results.records.values() for record in runs] == [1, 2]
+def test_a_report_on_the_rivals_of_a_model_that_failed_says_why_and_compares_nothing(make_folder: Folder) -> None:
+    runs = {"a": [], "b": ["run1-1"], "c": ["run2-1", "run2-2"]}
+    variants: dict[str, dict[str, Any]] = {"a": {}, "b": {}, "c": {}}
+    results = read_results(make_folder(variants, runs=runs, failed={"a, seed 1": "no memory"}))
+    assert [record["seed"] for runs in results.records.values() for record in runs] == [1, 1, 2]
     assert results.by_user("b", "hit@5").shape == (1, 12)
-    text = write_report(folder, results)["Markdown"].read_text("utf-8")
-    assert "Failed: run0-1: no memory" in text
+    text = write_report(Path("compared"), results)["Markdown"].read_text("utf-8")
+    assert "Failed: a, seed 1: no memory" in text
     assert "## Differences" not in text, "the model that is compared with the others is missing"
 
 

@@ -289,8 +289,8 @@ FAULTS = (
     _fault(
         "a t-test without seeds",
         "experiments/significance.py",
-        "variance = sum(value for value, _ in parts) - rest",
-        "variance = parts[0][0]",
+        "variance = variances.sum() - rest",
+        "variance = variances[0]",
         "compare",
         "experiments/test_significance.py",
     ),
