@@ -46,7 +46,7 @@ from recbole_bert4rec.system.scoped import restored_environment
 from recbole_bert4rec.training.afterwards import test_weights
 from recbole_bert4rec.training.build import read_dataset, translate_errors
 from recbole_bert4rec.training.inputs import check_places, resolve, user_layers
-from recbole_bert4rec.training.record import counted, finite_values, write_json
+from recbole_bert4rec.training.record import counted, in_json, write_json
 from recbole_bert4rec.training.screen import no_bars, say, shown
 
 _TAKEN = (".pth", ".html", ".yaml", ".lock")
@@ -328,4 +328,4 @@ def _tested_best(
 def _test(shared: Mapping[str, Any], options: Mapping[str, Any], weights: Path) -> dict[str, Any]:
     """Test weights; called in a process of its own."""
     with in_program(), denormals_as_zero():
-        return finite_values(test_weights(_config(shared, options), weights))
+        return in_json(test_weights(_config(shared, options), weights))

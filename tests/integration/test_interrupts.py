@@ -57,7 +57,7 @@ def test_a_run_says_how_it_goes_on_and_does(number: int, more: list[str], write_
 def test_a_comparison_goes_on_inside_a_run(write_inter: Any) -> None:
     asked = [f"--{key}={value}" for key, value in write_inter(CYCLE).items()]
     asked += ["--model=BERT4Rec,Pop", "--epochs=120", "--output_dir=out"]
-    end_after(start("run.py", *asked), "out/checkpoints/BERT4Rec-*/*.last.pth", signal.SIGTERM)
+    end_after(start("run.py", *asked), "out/runs/BERT4Rec-*.last.pth", signal.SIGTERM)
     run_to_end("run.py", *asked)
     (log,) = Path("out/runs").glob("BERT4Rec-*.log")
     assert "Resume training from epoch" in log.read_text()
