@@ -168,7 +168,7 @@ def test_what_is_no_study_is_refused_by_its_file_and_key(
 
 
 def test_a_variant_s_options_win_over_files_and_flags_and_may_name_a_model(tmp_path: Path) -> None:
-    variants = {
+    variants: dict[str, dict[str, Any]] = {
         "wide / deep": {"hidden_size": 32},
         "wide-deep": {"model": "SASRec", "hidden_size": 16},
         "slow": {"learning_rate": 1e-5},
