@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import math
 import os
 import re
 import sys
@@ -289,12 +290,18 @@ class EpochLines(Callback):
             passed = f"{trainer.cur_step} validations in a row were no better than the best"
             say(f"ended: {passed} (more than stopping_step, {trainer.stopping_step})", in_file=False)
         epochs, steps = self._shown, self._shown * self._batches
-        ended_late = best_metrics is not None and 2 * trainer.best_epoch >= epochs == trainer.epochs
-        if self._budget is None and epochs >= _FEW_EPOCHS and 0 < steps < _FEW_STEPS and (ended_early or ended_late):
+        if self._budget is not None or epochs < _FEW_EPOCHS or not 0 < steps < _FEW_STEPS:
+            return
+        if ended_early:
             say(
-                f"note    the best of {epochs} epochs is {trainer.best_epoch}, and these were {steps:,} steps only: "
-                f"more --epochs with a larger --stopping_step (now {trainer.stopping_step}), or a smaller "
-                "--train_batch_size, may do better"
+                f"note    these were {steps:,} steps only: a smaller --train_batch_size, or a larger --stopping_step "
+                f"(now {trainer.stopping_step}), may do better"
+            )
+        elif best_metrics is not None and 2 * trainer.best_epoch >= epochs == trainer.epochs:
+            enough = 100 * math.ceil(_FEW_STEPS / self._batches / 100)
+            say(
+                f"note    the best epoch, {trainer.best_epoch}, is in the last half of {epochs}, and these were "
+                f"{steps:,} steps only: --epochs={enough} may do better, and stopping_step ends it where it does not"
             )
 
     def _show(self, trainer: Observed) -> None:
