@@ -22,7 +22,7 @@ from recbole_bert4rec.logs.atomic import check_not_mapped
 from recbole_bert4rec.logs.conversion import folder_read
 from recbole_bert4rec.options.kinds import is_number
 from recbole_bert4rec.options.table import DECIDED_BY_COMPARISON, SINGLE_RUN
-from recbole_bert4rec.options.user_models import class_name, importable, known_as, named_in_file
+from recbole_bert4rec.options.user_models import chosen, class_name, importable, known_as, named_in_file
 from recbole_bert4rec.plugin.config import Layers, without_effect
 from recbole_bert4rec.plugin.hooks import in_program
 from recbole_bert4rec.system.constants import MODEL_NAME, SHORT
@@ -92,8 +92,9 @@ def compare(
     suppress_dependency_warnings()
     with in_program(), shown(screen, sys.stdout), restored_environment():  # RecBole hides GPUs
         layers = user_layers(options, config_files, {})
-        of_variants, axis, study = read_variants(variants)
         named = [models] if isinstance(models, (str, type)) else [*models]
+        known_as(named[0])  # a variant may name it
+        of_variants, axis, study = read_variants(variants)
         contestants = contestants_of(named, of_variants, layers)
         reference = _arguments(MODEL_NAME, {}, layers)
         _, name, resolved = resolve("several", dataset, layers)
@@ -146,6 +147,7 @@ def read_variants(
                 f"{name}: variant {variant!r} sets {decided}, but all variants are evaluated alike, in runs of one "
                 "kind; give such options for all, on the command line or in --config_files"
             )
+        named_in_file(str(options.get("model", MODEL_NAME)), f"{name}: variant {variant!r}")
         if axis is not None and not is_number(options.get(str(axis))):
             raise UserError(f"{name}: `axis` is {short(axis)}, but variant {variant!r} gives it no number")
     return named, axis, study
@@ -158,12 +160,7 @@ def contestants_of(
     if variants:
         if len(models) > 1:
             raise UserError(f"a study varies one model, not --model={','.join(map(class_name, models))}")
-        known_as(models[0])  # a variant may name it
-        found = {}
-        for label, one in variants.items():
-            model = named_in_file(str(one["model"]), f"variant {label}") if "model" in one else models[0]
-            found[label] = _arguments(model, one, layers)
-        return found
+        return {label: _arguments(chosen(one.get("model", models[0])), one, layers) for label, one in variants.items()}
     names = [known_as(model) for model in models]
     if twice := [name for name in names if names.count(name) > 1]:
         raise UserError(f"--model={','.join(names)} names the model {twice[0]} twice")

@@ -140,15 +140,16 @@ def _newest_checkpoint(model: Model | None, dataset: str | None, layers: Layers)
     options = layers.from_user
     named = named_model(model, layers)
     refuse_other_models("--resume", named or DEFAULT_NAMES["model"])
-    wanted = {"model": named and class_name(named), "dataset": dataset or options.get("dataset")}
+    wanted = {name: options.get(name) for name in ("dataset", "warm_start")} | {"model": named and class_name(named)}
+    wanted["dataset"] = dataset or wanted["dataset"]
     if wanted["dataset"] and is_table(str(wanted["dataset"])):
         wanted["dataset"] = data_set_name(str(wanted["dataset"]))
     folder = Path(str(options.get("checkpoint_dir", "saved")))
     for file in sorted(folder.glob(f"*{checkpoints.LAST}"), key=lambda file: file.stat().st_mtime, reverse=True):
         if (opened := begun_training(file)) is not None:
             config = opened.state["config"]
-            found = {"model": class_name(config["model"]), "dataset": config["dataset"]}
-            if all(value is None or found[name] == value for name, value in wanted.items()):
+            found = {**config, "model": class_name(config["model"])}
+            if all(value is None or found.get(name) == value for name, value in wanted.items()):
                 return opened
     getLogger().warning(f"--resume finds no run in {folder} of this model and data set; a new one begins")
     return None
