@@ -8,13 +8,9 @@ from pathlib import Path
 
 from recbole_bert4rec.cli.inputs import add_names, add_screen, config_files
 from recbole_bert4rec.cli.words import seconds_of
+from recbole_bert4rec.system.constants import ALGORITHMS, SCHEDULERS, TOOLS
 from recbole_bert4rec.system.environment import OF_A_SEARCH, need
 from recbole_bert4rec.system.errors import UserError
-
-TOOLS = ("Hyperopt", "Ray")
-ALGORITHMS = ("exhaustive", "random", "bayes")
-SCHEDULERS = ("none", "asha", "median")
-"""What runs the trials, how trials are proposed, and how Ray stops hopeless ones early."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -23,7 +23,7 @@ from recbole_bert4rec.logs.conversion import folder_read
 from recbole_bert4rec.options.kinds import is_number
 from recbole_bert4rec.options.table import DECIDED_BY_COMPARISON, SINGLE_RUN
 from recbole_bert4rec.options.user_models import chosen, class_name, importable, known_as, named_in_file
-from recbole_bert4rec.plugin.config import Layers, without_effect
+from recbole_bert4rec.plugin.config import Layers, plain_value, without_effect
 from recbole_bert4rec.plugin.hooks import in_program
 from recbole_bert4rec.system.constants import MODEL_NAME, SHORT
 from recbole_bert4rec.system.environment import find_config, need, suppress_dependency_warnings
@@ -103,18 +103,19 @@ def compare(
         check_options(contestants, of_variants, name)
         config = config_of(reference, name, {})
         check_not_mapped(config, folder_read(config["data_path"], config["conversion"]), "a comparison or a study")
+        numbers = [*(range(config["seed"], config["seed"] + seeds) if isinstance(seeds, int) else map(int, seeds))]
         about = {
             "models": [*contestants],
             "variants": of_variants,
             "varied": axis,
             "axis": axis and {label: options.get(axis) for label, options in of_variants.items()},
             "dataset": name,
-            "seeds": [*(range(config["seed"], config["seed"] + seeds) if isinstance(seeds, int) else seeds)],
+            "seeds": numbers,
             "budget": budget,
             "command": _command(),
         }
-        if not about["seeds"]:
-            raise UserError(f"--seeds={seeds} must be at least 1")
+        if not numbers or len({*numbers}) < len(numbers):
+            raise UserError(f"--seeds={seeds} must be at least 1, or different seeds")
         target = Path(folder or f"{study}-{name}")
         with locked(target / ".lock", "comparison", "--output_dir", target):
             return _compare(reference, contestants, about, protocols or (), target, screen)
@@ -140,7 +141,7 @@ def read_variants(
         )
     named: dict[str, dict[str, Any]] = {}
     for variant, of_variant in by_name.items():
-        options = {str(option): value for option, value in of_variant.items()}
+        options = {str(option): plain_value(value) for option, value in of_variant.items()}
         named[" ".join(str(variant).split())] = options
         if decided := [option for option in options if option in (*SINGLE_RUN, *DECIDED_BY_COMPARISON)]:
             raise UserError(

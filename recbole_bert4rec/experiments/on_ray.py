@@ -101,17 +101,18 @@ def _trainable(
 ) -> None:
     """Run one setting from a Ray worker; Ray hears of each epoch, of those that an earlier search trained, too."""
     os.chdir(cwd)  # which Ray changes
-    setting, told = _setting_of(space, settings, proposal), 0
+    setting, told, best = _setting_of(space, settings, proposal), 0, math.inf
 
     def tell(record: dict[str, Any]) -> None:
         """Report the epochs that are new; it raises SystemExit if the scheduler stops the trial."""
-        nonlocal told
+        nonlocal told, best
         path = str(folder / Path(record["checkpoint"]).with_suffix(".json").name)
         rows = [row for row in record["epochs"] if row.get("valid_score") is not None]
-        while told < len(rows):
-            told += 1
-            best = sign * min(sign * row["valid_score"] for row in rows[:told])
-            tune.report({"best": best, "epoch": rows[told - 1]["epoch"] + 1, "record": path})
+        for row in rows[told:]:
+            told, best = told + 1, min(best, sign * row["valid_score"])
+            tune.report({"best": sign * best, "epoch": row["epoch"] + 1, "record": path})
+        if "unfinished" not in record and record["best_valid_score"] != sign * best:  # a memory, which no epoch has
+            tune.report({"best": record["best_valid_score"], "epoch": len(record["epochs"]), "record": path})
 
     gpus = ",".join(map(str, ray.get_gpu_ids()))  # RecBole would take the first GPU of the machine for all trials
     with FileLock(folder / f"{zlib.crc32(key_of(setting).encode()):08x}.lock"):  # hyperopt may propose one twice

@@ -43,7 +43,9 @@ def write_search(
     with atomic_write(files["weights"]) as temporary:
         shutil.copyfile(files["trials"] / Path(best["checkpoint"]).name, temporary)
     with atomic_write(files["results"]) as temporary:
-        temporary.write_text("".join(map(_in_results, [*ranking, *failed])), encoding="utf-8")
+        temporary.write_text(
+            "".join(_in_results(trial, trial is best) for trial in (*ranking, *failed)), encoding="utf-8"
+        )
     with atomic_write(files["plots"]) as temporary:
         page(ranking, metric, title).write_html(temporary)
     table = _table([*ranking, *failed], metric)
@@ -77,13 +79,13 @@ def _table(trials: Sequence[Trial], metric: str) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _in_results(trial: Trial) -> str:
+def _in_results(trial: Trial, is_best: bool) -> str:
     """Return a trial as RecBole's file of results has it; the best one has test metrics, too."""
     lines = [", ".join(f"{name}:{value}" for name, value in trial["setting"].items())]
     if "reason" in trial:
         lines.append(f"failed: {trial['reason']}")
     for title, part in (("Valid result:", "best_valid_result"), ("Test result:", "test_result")):
-        if metrics := trial.get(part):
+        if (metrics := trial.get(part)) and (is_best or part == "best_valid_result"):
             lines += [title, "    ".join(f"{name} : {value}" for name, value in metrics.items())]
     return "\n".join([*lines, "", ""])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import json
 import re
@@ -10,13 +11,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+import torch
 from recbole.config import Config
 
 from recbole_bert4rec.checkpoints import is_plain, last_of
 from recbole_bert4rec.logs.items import digests
 from recbole_bert4rec.options.table import WITHOUT_EFFECT
 from recbole_bert4rec.options.user_models import digest_of_code
-from recbole_bert4rec.plugin.callbacks import Callback
 from recbole_bert4rec.plugin.config import Layers, PluginConfig, without_effect
 from recbole_bert4rec.system.environment import environment, find_config, suppress_dependency_warnings
 from recbole_bert4rec.system.errors import UserError
@@ -45,6 +47,7 @@ def run_once(
     protocols: Sequence[str] = (),
     test: bool = True,
     data: str = "",
+    threads: int | None = None,
     watch: Watch = lambda record: None,
 ) -> dict[str, Any]:
     """Return the record of a run: a finished one answers at once, an interrupted one goes on.
@@ -62,6 +65,8 @@ def run_once(
         return record
     folder.mkdir(parents=True, exist_ok=True)
     file, log = folder / f"{name}.json", folder / f"{name}.log"
+    if not _is_unfinished(file):  # it is damaged, or lacks what comes after the test
+        file.unlink(missing_ok=True)
     arguments: dict[str, Any] = {"model": model, "dataset": dataset, "options": options}
     arguments |= {"config_files": [*config_files], "flags": {}, "budget": budget, "protocols": protocols, "test": test}
     written = 0
@@ -74,20 +79,21 @@ def run_once(
                 watch(read_record(file))
 
     try:
-        in_own_process(train_here, folder, name, arguments, log=log, tick=tick)
+        in_own_process(train_here, folder, name, arguments, threads, log=log, tick=tick)
     except FailedError as error:
         raise FailedError(f"{error} (log: {log})") from None
     tick()
     return read_record(file)
 
 
-def train_here(folder: Path, name: str, arguments: Mapping[str, Any], callbacks: Sequence[Callback] = ()) -> None:
+def train_here(folder: Path, name: str, arguments: Mapping[str, Any], threads: int | None) -> None:
     """Make a run, or go on with it, in this process."""
     suppress_dependency_warnings()
+    torch.set_num_threads(threads or torch.get_num_threads())
     weights = folder / f"{name}.pth"
     ranks = folder / f"{name}.parquet" if arguments["test"] else None
     begun = begun_training(weights)
-    result = run(**arguments, checkpoint=weights, ranks=ranks, resume=begun and begun.path, callbacks=callbacks)
+    result = run(**arguments, checkpoint=weights, ranks=ranks, resume=begun and begun.path)
     if result.record["best_epoch"] is None:
         raise UserError(f"{name} ended without a validation, by which it could be selected")
     Path(last_of(weights)).unlink(missing_ok=True)
@@ -97,10 +103,19 @@ def finished(folder: Path, name: str, with_ranks: bool) -> dict[str, Any] | None
     """Return the record of a run that need not be made again; None if there is none, or it is damaged."""
     try:
         record = read_record(folder / f"{name}.json")
-    except UserError:
+        if with_ranks:
+            pd.read_parquet(folder / f"{name}.parquet")
+    except (UserError, OSError, ValueError):
         return None
-    is_whole = not with_ranks or (folder / f"{name}.parquet").is_file()
-    return record if is_whole and "unfinished" not in record and record["best_epoch"] is not None else None
+    return None if record.get("unfinished") or record["best_epoch"] is None else record
+
+
+def _is_unfinished(file: Path) -> bool:
+    """Tell whether a record is of a training that goes on."""
+    try:
+        return bool(read_record(file).get("unfinished"))
+    except UserError:
+        return False
 
 
 def name_of(
@@ -110,7 +125,6 @@ def name_of(
     protocols: Sequence[str] = (),
     data: str = "",
     test: bool = True,
-    **more: Any,
 ) -> str:
     """Return the name of a run: label, seed and a digest of all that its result depends on but threads and machine."""
     options = config.final_config_dict
@@ -118,9 +132,9 @@ def name_of(
     plain = {key: value for key, value in sorted(options.items()) if key not in idle and is_plain(value)}
     installed = environment()["versions"]
     versions = {name: installed.get(name) for name in ("recbole_bert4rec", "recbole", "torch")}
-    files = [read_yaml(find_config(file)) for file in protocols]
+    files = [(Path(file).name, read_yaml(find_config(file))) for file in protocols]
     vectors, code = digests(options.get("item_vectors")), digest_of_code(config.model_class)
-    parts = [label, plain, budget, files, vectors, code, data, versions, test, more]
+    parts = [label, plain, budget, files, vectors, code, data, versions, test]
     digest = hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()[:8]
     readable = re.sub(r"[^\w.=+-]+", "-", label)
     return f"{readable}-{config['seed']}-{digest}"
@@ -129,7 +143,7 @@ def name_of(
 def fingerprint(config: Config) -> str:
     """Return a digest of all files of the data set: ``NAME.inter``, ``NAME.item`` and so on."""
     digest = hashlib.sha256()
-    for path in sorted(Path(config["data_path"]).glob(f"{config['dataset']}.*")):
+    for path in sorted(Path(config["data_path"]).glob(f"{glob.escape(config['dataset'])}.*")):
         digest.update(path.name.encode())
         digest.update(bytes.fromhex(digest_of(path)))
     return digest.hexdigest()

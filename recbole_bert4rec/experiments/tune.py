@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
@@ -15,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import torch
 from hyperopt import STATUS_FAIL, STATUS_OK, fmin, tpe
 from hyperopt.exceptions import AllTrialsFailed
 from recbole.config import Config
@@ -38,7 +38,8 @@ from recbole_bert4rec.options.kinds import is_number
 from recbole_bert4rec.options.user_models import Model, importable
 from recbole_bert4rec.plugin.config import Layers, PluginConfig, known_to
 from recbole_bert4rec.plugin.hooks import in_program
-from recbole_bert4rec.system.constants import FOR_THE_USER, SHORT
+from recbole_bert4rec.system.constants import ALGORITHMS, FOR_THE_USER, SCHEDULERS, SHORT, TOOLS
+from recbole_bert4rec.system.environment import suppress_dependency_warnings
 from recbole_bert4rec.system.errors import UserError, nearest
 from recbole_bert4rec.system.files import locked
 from recbole_bert4rec.system.processes import FailedError, in_own_process
@@ -130,15 +131,14 @@ def tune(
     output, options = Path(output), {"show_progress": False, **(options or {})}
     if output.suffix in _TAKEN or output.is_dir():
         raise UserError(f"--output_file={output} must be a file that does not end in {' or '.join(_TAKEN)}")
-    if "," in str(model):
-        raise UserError(f"--model={model}: one model is tuned at a time")
+    _check_words(model, tool=(tool, TOOLS), algo=(algorithm, ALGORITHMS), scheduler=(scheduler, SCHEDULERS))
+    suppress_dependency_warnings()
     with (
         in_program(),
         shown(screen, sys.stdout),
         locked(output.with_suffix(".lock"), "search", "--output_file", output),
         restored_environment(),  # RecBole hides GPUs from the whole process, and so from Ray
     ):
-        os.environ["OMP_NUM_THREADS"] = str(cpus)  # of the processes that train
         layers = user_layers(options, config_files, {})
         chosen_model, dataset, layers = resolve(model, dataset, layers)
         shared: dict[str, Any] = {"model": importable(chosen_model), "dataset": dataset}
@@ -154,7 +154,7 @@ def tune(
         say(f"{algorithm} search: {total} trials of {about}, judged by validation {metric}; they are kept in {folder}")
         _say_ranges(space)
         label = config["model"] if scheduler == "none" else f"{config['model']}-{scheduler}"
-        of_run = {**shared, "folder": folder, "seed": seed, "label": label, "budget": budget}
+        of_run = {**shared, "folder": folder, "seed": seed, "label": label, "budget": budget, "threads": cpus}
         attempt = partial(attempt_setting, {**of_run, "data": fingerprint(config)}, options)
         with closing(Trials(folder, total, metric, bigger, no_bars(screen))) as trials:
             if tool == "Ray":
@@ -166,13 +166,22 @@ def tune(
             else:
                 for setting in settings:
                     trials.end(setting, attempt(setting, trials.watch))
-        best = _tested_best(trials, attempt, shared, options)
+        best = _tested_best(trials, attempt, shared, options, cpus)
         of_user = _config(shared, {**options, **best["setting"]}).external_config_dict
         named = {"model": shared["model"], "dataset": dataset, **without_places(of_user)}
         files = {"results": output, "best options": output.with_suffix(".best.yaml"), "trials": folder}
         files |= {"weights": output.with_suffix(".pth"), "plots": Path(display or output.with_suffix(".html"))}
         table = write_search(trials.ranking, trials.failed, metric, named, files)
         return SearchResult(best["setting"], best["best_valid_result"], best["test_result"], table, files)
+
+
+def _check_words(model: Model | None, **words: tuple[str | None, tuple[str, ...]]) -> None:
+    """Refuse several models, and words that are not among those that are known."""
+    if "," in str(model):
+        raise UserError(f"--model={model}: one model is tuned at a time")
+    for name, (word, known) in words.items():
+        if word not in (None, *known):
+            raise UserError(f"--{name}={word} must be one of {', '.join(known)}")
 
 
 class Trials:
@@ -306,7 +315,7 @@ def _say_ranges(space: Space) -> None:
 
 
 def _tested_best(
-    trials: Trials, attempt: Attempt, shared: Mapping[str, Any], options: Mapping[str, Any]
+    trials: Trials, attempt: Attempt, shared: Mapping[str, Any], options: Mapping[str, Any], threads: int
 ) -> dict[str, Any]:
     """Return the best trial with its test metrics, which its record keeps."""
     if not trials.ranking:
@@ -319,13 +328,17 @@ def _tested_best(
         best |= attempt(best["setting"], trials.watch)
     if not best["test_result"]:
         of_trial, log = {**options, **best["setting"]}, trials.folder / "test.log"
-        best["test_result"] = in_own_process(_test, shared, of_trial, weights, log=log)
+        try:
+            best["test_result"] = in_own_process(_test, shared, of_trial, weights, threads, log=log)
+        except FailedError as error:
+            raise UserError(f"the best trial cannot be tested: {error} (log: {log})") from error
         record = {name: value for name, value in best.items() if name not in ("number", "setting")}
         write_json(weights.with_suffix(".json"), record)
     return best
 
 
-def _test(shared: Mapping[str, Any], options: Mapping[str, Any], weights: Path) -> dict[str, Any]:
+def _test(shared: Mapping[str, Any], options: Mapping[str, Any], weights: Path, threads: int) -> dict[str, Any]:
     """Test weights; called in a process of its own."""
+    torch.set_num_threads(threads)
     with in_program(), denormals_as_zero():
         return in_json(test_weights(_config(shared, options), weights))

@@ -262,7 +262,7 @@ def _understood(config: Config) -> set[str]:
     final, options = config.final_config_dict, config.external_config_dict
     for values in (options, final):
         for name, value in values.items():
-            values[name] = _plain(value)
+            values[name] = plain_value(value)
             if name in NAMES_OF_COLUMNS and isinstance(value, int) and not isinstance(value, bool):
                 values[name] = str(value)
     written, known = {*config.file_config_dict, *config.variable_config_dict}, known_to(config)
@@ -278,14 +278,14 @@ def _understood(config: Config) -> set[str]:
     return written
 
 
-def _plain(value: object) -> object:
+def plain_value(value: object) -> object:
     """Return Python's value of numpy's numbers and arrays, and a path as a text."""
     if isinstance(value, (np.generic, np.ndarray)):
         return value.tolist()
     if isinstance(value, PurePath):
         return str(value)
     if isinstance(value, (list, tuple)) and any(isinstance(element, np.generic) for element in value):
-        return type(value)(map(_plain, value))
+        return type(value)(map(plain_value, value))
     return value
 
 

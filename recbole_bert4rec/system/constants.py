@@ -56,6 +56,11 @@ FORMATS = ".csv, .tsv, .txt, .dat, .jsonl or .json file (each also .gz), a .parq
 SHORT, VERBOSE, QUIET = SCREENS = ("short", "verbose", "quiet")
 """Choices of lines on the screen: a line an epoch and a few others; all that RecBole logs; warnings alone."""
 
+TOOLS = ("Hyperopt", "Ray")
+ALGORITHMS = ("exhaustive", "random", "bayes")
+SCHEDULERS = ("none", "asha", "median")
+"""What runs the trials of a search, how trials are proposed, and how Ray stops hopeless ones early."""
+
 FOR_THE_USER = "recbole_bert4rec"
 """Name of the logger whose lines the screen shows; RecBole's go to the root logger and with it to the log file."""
 

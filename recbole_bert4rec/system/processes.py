@@ -67,13 +67,13 @@ def in_own_process(
     work: Callable[..., Any], *arguments: object, log: Path, tick: Callable[[], None] = lambda: None
 ) -> Any:
     """Return ``work(*arguments)``, done in a new process whose output goes to ``log``; call ``tick`` every second."""
-    with deferred():
-        starter = context()
-        pipe, theirs = starter.Pipe()
-        process = starter.Process(target=_serve, args=(theirs, log, work, arguments))
-        process.start()
-        theirs.close()  # so that the process's death ends the pipe
+    starter = context()
+    pipe, theirs = starter.Pipe()
+    process = starter.Process(target=_serve, args=(theirs, log, work, arguments))
     try:
+        with deferred():
+            process.start()
+            theirs.close()  # so that the process's death ends the pipe
         while not pipe.poll(1.0):
             tick()
         result = pipe.recv()
@@ -102,7 +102,7 @@ def _death_of(code: int | None) -> str:
 def _serve(pipe: Connection, log: Path, work: Callable[..., Any], arguments: tuple[object, ...]) -> None:
     """Do the work in this process, and send its result, or why there is none."""
     end_with_parent()
-    with open(log, "wb", buffering=0) as file:
+    with open(log, "ab", buffering=0) as file:  # which has what an interrupted run said
         for stream in (sys.stdout, sys.stderr):
             os.dup2(file.fileno(), stream.fileno())
     try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from logging import getLogger
 from pathlib import Path
@@ -63,7 +63,15 @@ def test_protocols(
     return results
 
 
-def protocol_config(
+def protocol_configs(files: Sequence[str], *arguments: Any) -> dict[str, Config]:
+    """Return the configuration under each further protocol, by the name of its file; see :func:`_protocol_config`."""
+    configs = {Path(file).name: _protocol_config(file, *arguments) for file in files}
+    if len(configs) < len(files):
+        raise UserError(f"--protocols={' '.join(files)} has files of one name, by which a record has their figures")
+    return configs
+
+
+def _protocol_config(
     file: str, model: Model | None, dataset: str | None, layers: Layers, opened: Opened | None, config: Config
 ) -> Config:
     """Return the configuration under a further protocol, which wins over all options; its data are read once."""

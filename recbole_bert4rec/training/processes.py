@@ -100,6 +100,8 @@ def run_processes(arguments: Mapping[str, Any], nproc: int, ip: str, port: int |
     try:
         while not started.join(grace_period=_PATIENCE):
             pass
+        if receiver.poll():  # another program has asked one of them to end, and they saved
+            raise Interrupted(SIGTERM, receiver.recv())
     except Interrupted as stop:
         for process in started.processes:
             process.terminate()

@@ -34,7 +34,7 @@ from recbole_bert4rec.system.scoped import replaced
 from recbole_bert4rec.training.afterwards import (
     check_afterwards,
     check_recommend,
-    protocol_config,
+    protocol_configs,
     refit,
     test_protocols,
     wants_refit,
@@ -49,7 +49,7 @@ from recbole_bert4rec.training.inputs import (
     opened_checkpoint,
     user_layers,
 )
-from recbole_bert4rec.training.ranks import RankLog, write_ranks
+from recbole_bert4rec.training.ranks import RankLog, targets_of, write_ranks
 from recbole_bert4rec.training.record import (
     Record,
     read_record,
@@ -204,7 +204,7 @@ def _run(
     config = configure(model, dataset, layers, opened)
     check_afterwards(config, recommend)
     check_places(config)
-    others = {Path(file).name: protocol_config(file, model, dataset, layers, opened, config) for file in protocols}
+    others = protocol_configs(protocols, model, dataset, layers, opened, config)
     # a budget ends the training after all others have heard of the event
     last = [callback for callback in (rank_log, limit, saver) if callback is not None]
     with logged(config, screen) as log_file:
@@ -214,12 +214,12 @@ def _run(
         data, trainer = build(config, [record, EpochLines(record, limit), *callbacks, *last])
         if checkpoint is not None:
             trainer.saved_model_file = os.fspath(checkpoint)
-        with _locked_files(trainer, opened, any_data):
+        with _locked_files(trainer, opened, any_data, saver):
             only_evaluated = _is_only_evaluated(trainer)
             record.path = unused(record_path(trainer)) if only_evaluated else record_path(trainer)
             show_data(data)
             show_plan(data, trainer)
-            test_metrics = _train_and_test(data, trainer, saver, test)
+            test_metrics = _train_and_test(data, trainer, saver, test, ranked=ranks is not None)
             written = record.of(trainer, test_metrics)
             if limit is not None:
                 written["budget"] = {"seconds": limit.seconds, "last_epoch_share": limit.last_epoch_share}
@@ -257,7 +257,7 @@ def _log_configuration(config: Config) -> None:
 
 
 @contextmanager
-def _locked_files(trainer: Any, resume: Opened | None, any_data: bool) -> Iterator[None]:
+def _locked_files(trainer: Any, resume: Opened | None, any_data: bool, saver: Saver) -> Iterator[None]:
     """Go on from a checkpoint, if there is one; keep other runs away from this one's files."""
     with ExitStack() as stack:
         if rank_of(trainer.config) == 0:
@@ -267,7 +267,15 @@ def _locked_files(trainer: Any, resume: Opened | None, any_data: bool) -> Iterat
         if resume is not None:
             trainer.resume_checkpoint(resume.path, resume.state, any_data)
             resume.state.clear()  # its weights are the model's now
-        yield
+        try:
+            yield
+        except Interrupted as stop:
+            if saver.is_over:
+                file = trainer.saved_model_file
+                goes_on = f"; the same command with --resume={file} does the rest"
+                stop.left_behind = f"the training is finished, its best epoch is in {file}"
+                stop.left_behind += goes_on if isinstance(trainer, BERT4RecTrainer) else ""
+            raise
 
 
 def _is_only_evaluated(trainer: Observed) -> bool:
@@ -283,17 +291,14 @@ def _is_only_evaluated(trainer: Observed) -> bool:
     return not record.get("unfinished") and ("refit" in record or not wants_refit(trainer.config))
 
 
-def _train_and_test(data: Data, trainer: Observed, saver: Saver, test: bool) -> Metrics | None:
+def _train_and_test(data: Data, trainer: Observed, saver: Saver, test: bool, ranked: bool) -> Metrics | None:
+    if ranked and test:
+        targets_of(data.test, "test")  # refuses several a user
     show = data.config["show_progress"]
     _, best_metrics = saver.fit(trainer, data.train, data.valid, show_progress=show)
     if not test:
         return None
-    try:
-        test_metrics: Metrics | None = trainer.evaluate(data.test, load_best_model=True, show_progress=show)
-    except Interrupted as stop:
-        file = trainer.saved_model_file
-        stop.left_behind = f"the training is finished; the same command with --resume={file} tests it"
-        raise
+    test_metrics: Metrics | None = trainer.evaluate(data.test, load_best_model=True, show_progress=show)
     _log_results(data.config, best_metrics, test_metrics)
     return test_metrics
 

@@ -17,10 +17,14 @@ from recbole_bert4rec.system.interrupts import Interrupted, deferred, requested
 
 
 class Saver(Callback):
-    """Saves a training of this package's models; ends that of any model at a signal."""
+    """Saves a training of this package's models; ends that of any model at a signal.
+
+    Attributes:
+        is_over: whether the training has ended by itself.
+    """
 
     def __init__(self) -> None:
-        self._validates = False
+        self.is_over = self._validates = False
         self._finished: int | None = None
 
     def fit(
@@ -30,13 +34,15 @@ class Saver(Callback):
         self._validates = bool(valid_data)
         try:
             with deferred():
-                return trainer.fit(train_data, valid_data, **arguments)
+                best_validation: tuple[float, Metrics | None] = trainer.fit(train_data, valid_data, **arguments)
         except Interrupted as stop:
             best, last = trainer.saved_model_file, last_of(trainer.saved_model_file)
             stop.left_behind = f"the best epoch so far is in {best}" if os.path.isfile(best) else "nothing is saved yet"
             if isinstance(trainer, BERT4RecTrainer) and os.path.isfile(last):
                 stop.left_behind = f"all finished epochs are in {last}; the same command with --resume={last} goes on"
             raise
+        self.is_over = True
+        return best_validation
 
     def on_epoch_begin(self, trainer: Trainer, epoch: int, batches: AbstractDataLoader) -> AbstractDataLoader:
         """Save the epochs that are done; end this one at a signal."""
