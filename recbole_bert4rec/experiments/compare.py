@@ -14,7 +14,7 @@ from recbole.utils import ModelType
 from tabulate import tabulate
 from tqdm.auto import tqdm
 
-from recbole_bert4rec.experiments.equal_rows import Contestant, check_equal_rows, config_of, under_rules
+from recbole_bert4rec.experiments.equal_rows import Contestant, check_equal_rows, config_of, shared_rules, under_rules
 from recbole_bert4rec.experiments.report import write_report
 from recbole_bert4rec.experiments.results import distinct_metrics, mean_text, read_results
 from recbole_bert4rec.experiments.store import run_once
@@ -93,6 +93,8 @@ def compare(
     with in_program(), shown(screen, sys.stdout), restored_environment():  # RecBole hides GPUs
         layers = user_layers(options, config_files, {})
         named = [models] if isinstance(models, (str, type)) else [*models]
+        if not named:
+            raise UserError("a comparison needs a model; name one or more")
         known_as(named[0])  # a variant may name it
         of_variants, axis, study = read_variants(variants)
         contestants = contestants_of(named, of_variants, layers)
@@ -100,8 +102,9 @@ def compare(
         _, name, resolved = resolve("several", dataset, layers)
         for contestant in (reference, *contestants.values()):
             contestant["config_files"].insert(0, resolved.of_log)
-        check_options(contestants, of_variants, name)
         config = config_of(reference, name, {})
+        shared_rules(config, few=False)  # refuses what all models cannot follow
+        check_options(contestants, of_variants, name)
         check_not_mapped(config, folder_read(config["data_path"], config["conversion"]), "a comparison or a study")
         numbers = [*(range(config["seed"], config["seed"] + seeds) if isinstance(seeds, int) else map(int, seeds))]
         about = {

@@ -38,7 +38,7 @@ from recbole_bert4rec.options.kinds import is_number
 from recbole_bert4rec.options.user_models import Model, importable
 from recbole_bert4rec.plugin.config import Layers, PluginConfig, known_to
 from recbole_bert4rec.plugin.hooks import in_program
-from recbole_bert4rec.system.constants import ALGORITHMS, FOR_THE_USER, SCHEDULERS, SHORT, TOOLS
+from recbole_bert4rec.system.constants import ALGORITHMS, DEFAULT_NAMES, FOR_THE_USER, SCHEDULERS, SHORT, TOOLS
 from recbole_bert4rec.system.environment import suppress_dependency_warnings
 from recbole_bert4rec.system.errors import UserError, nearest
 from recbole_bert4rec.system.files import locked
@@ -131,7 +131,7 @@ def tune(
     output, options = Path(output), {"show_progress": False, **(options or {})}
     if output.suffix in _TAKEN or output.is_dir():
         raise UserError(f"--output_file={output} must be a file that does not end in {' or '.join(_TAKEN)}")
-    _check_words(model, tool=(tool, TOOLS), algo=(algorithm, ALGORITHMS), scheduler=(scheduler, SCHEDULERS))
+    _check_words(model, max_evals, tool=(tool, TOOLS), algo=(algorithm, ALGORITHMS), scheduler=(scheduler, SCHEDULERS))
     suppress_dependency_warnings()
     with (
         in_program(),
@@ -140,6 +140,7 @@ def tune(
         restored_environment(),  # RecBole hides GPUs from the whole process, and so from Ray
     ):
         layers = user_layers(options, config_files, {})
+        asked = {"dataset": dataset or layers.from_user.get("dataset", DEFAULT_NAMES["dataset"])}
         chosen_model, dataset, layers = resolve(model, dataset, layers)
         shared: dict[str, Any] = {"model": importable(chosen_model), "dataset": dataset}
         shared["config_files"] = (layers.of_log, *layers.files)
@@ -167,18 +168,19 @@ def tune(
                 for setting in settings:
                     trials.end(setting, attempt(setting, trials.watch))
         best = _tested_best(trials, attempt, shared, options, cpus)
-        of_user = _config(shared, {**options, **best["setting"]}).external_config_dict
-        named = {"model": shared["model"], "dataset": dataset, **without_places(of_user)}
+        named = {"model": shared["model"], **asked, **_options_of(shared, layers, {**options, **best["setting"]})}
         files = {"results": output, "best options": output.with_suffix(".best.yaml"), "trials": folder}
         files |= {"weights": output.with_suffix(".pth"), "plots": Path(display or output.with_suffix(".html"))}
         table = write_search(trials.ranking, trials.failed, metric, named, files)
         return SearchResult(best["setting"], best["best_valid_result"], best["test_result"], table, files)
 
 
-def _check_words(model: Model | None, **words: tuple[str | None, tuple[str, ...]]) -> None:
+def _check_words(model: Model | None, max_evals: int | None, **words: tuple[str | None, tuple[str, ...]]) -> None:
     """Refuse several models, and words that are not among those that are known."""
     if "," in str(model):
         raise UserError(f"--model={model}: one model is tuned at a time")
+    if max_evals is not None and max_evals < 1:
+        raise UserError(f"--max_evals must be at least 1, but is {max_evals}")
     for name, (word, known) in words.items():
         if word not in (None, *known):
             raise UserError(f"--{name}={word} must be one of {', '.join(known)}")
@@ -270,6 +272,13 @@ def _search_by_bayes(attempt: Attempt, trials: Trials, space: Space, seed: int) 
             return_argmin=False,
             verbose=False,
         )
+
+
+def _options_of(shared: Mapping[str, Any], layers: Layers, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of a trial for another run, which reads a log of the user's as it then is."""
+    of_log = layers.of_log.keys() - layers.from_user.keys()
+    given = without_places(_config(shared, options).external_config_dict)
+    return {name: value for name, value in given.items() if name not in of_log}
 
 
 def _config(shared: Mapping[str, Any], options: Mapping[str, Any]) -> Config:

@@ -8,7 +8,9 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
@@ -38,6 +40,18 @@ def context() -> Any:
     chosen = multiprocessing.get_context(START_METHOD)
     chosen.set_forkserver_preload(["recbole_bert4rec.training.run"])
     return chosen
+
+
+@contextmanager
+def starting() -> Iterator[None]:
+    """Let signals wait until processes are started: a Ctrl-C of a terminal would end the server while it imports."""
+    resource_tracker.ensure_running()  # which unblocks signals as it starts
+    with deferred():
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # the server and its processes inherit it
+        try:
+            yield
+        finally:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
 def refuse_unguarded() -> None:
@@ -71,9 +85,9 @@ def in_own_process(
     pipe, theirs = starter.Pipe()
     process = starter.Process(target=_serve, args=(theirs, log, work, arguments))
     try:
-        with deferred():
+        with starting():
             process.start()
-            theirs.close()  # so that the process's death ends the pipe
+        theirs.close()  # so that the process's death ends the pipe
         while not pipe.poll(1.0):
             tick()
         result = pipe.recv()

@@ -37,7 +37,7 @@ from recbole_bert4rec.system.files import TABLES, atomic_write, check_output, re
 from recbole_bert4rec.training.build import Data, build, load_data
 from recbole_bert4rec.training.inputs import configure, refuse_other_models
 from recbole_bert4rec.training.ranks import RankLog
-from recbole_bert4rec.training.record import in_json
+from recbole_bert4rec.training.record import counted, in_json
 from recbole_bert4rec.training.screen import say, silence
 
 
@@ -130,6 +130,7 @@ def refit(trainer: Any) -> dict[str, Any]:
     values["eval_args"] = {**config["eval_args"], "split": split, "group_by": "user"}
     data, again = build(stored_config(values, checkpoint_dir=config["checkpoint_dir"]))
     again.saved_model_file = f"{trainer.saved_model_file.removesuffix('.pth')}.refit.pth"
+    say(f"refit   on {config['refit']}, for {counted(epochs)}")
     again.fit(data.train, saved=False, show_progress=config["show_progress"])
     if memory is not None:
         again.model.memory = replace(memory, transitions=transitions_of(data.train._dataset))

@@ -9,8 +9,10 @@ from typing import Any, cast
 from recbole.data.dataloader import AbstractDataLoader
 from recbole.trainer import TraditionalTrainer, Trainer
 
+from recbole_bert4rec.options.kinds import is_number
 from recbole_bert4rec.plugin.callbacks import Callback, StopTraining, WatchedLoader
 from recbole_bert4rec.plugin.trainer import BERT4RecTrainer
+from recbole_bert4rec.system.errors import UserError
 
 NO_END = 1_000_000
 """Epochs, and epochs without improvement, of a training that time alone ends."""
@@ -20,6 +22,8 @@ class Budget(Callback):
     """Ends training when training and validation have taken ``seconds``; the last validation comes on top."""
 
     def __init__(self, seconds: float) -> None:
+        if not is_number(seconds) or seconds <= 0:
+            raise UserError(f"`budget` must be seconds above 0, but is {seconds!r}")
         self.seconds = self._left_before = seconds  # a resumed run begins with fewer
         self.last_epoch_share = 1.0  # of its batches that were trained
 

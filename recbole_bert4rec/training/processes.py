@@ -90,14 +90,15 @@ def run_processes(arguments: Mapping[str, Any], nproc: int, ip: str, port: int |
     receiver, sender = processes.context().Pipe(duplex=False)
     address = {"MASTER_ADDR": ip, "MASTER_PORT": str(_free_port(ip, port))}
     counts = {"WORLD_SIZE": str(nproc), "LOCAL_WORLD_SIZE": str(nproc)}
-    started = start_processes(
-        _run_spawned,
-        args=({**address, **counts}, arguments, sender),
-        nprocs=nproc,
-        join=False,
-        start_method=processes.START_METHOD,
-    )
     try:
+        with processes.starting():
+            started = start_processes(
+                _run_spawned,
+                args=({**address, **counts}, arguments, sender),
+                nprocs=nproc,
+                join=False,
+                start_method=processes.START_METHOD,
+            )
         while not started.join(grace_period=_PATIENCE):
             pass
         if receiver.poll():  # another program has asked one of them to end, and they saved
