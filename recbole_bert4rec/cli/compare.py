@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from recbole_bert4rec.cli.inputs import add_names, add_protocols, add_screen, config_files, models_of, protocols
+from recbole_bert4rec.cli.inputs import add_names, add_protocols, add_screen, models_of, paths_of
 from recbole_bert4rec.cli.words import seconds_of
 
 
@@ -40,9 +40,9 @@ def execute(options: argparse.Namespace, flags: dict[str, str]) -> None:
         1 if options.seeds is None else options.seeds,
         budget,
         options.study,
-        protocols(options),
+        paths_of(options.protocols),
         options.output_dir,
-        config_files=config_files(options),
+        config_files=paths_of(options.config_files),
         screen=options.screen,
     )
 

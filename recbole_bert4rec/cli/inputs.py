@@ -26,11 +26,6 @@ def add_names(parser: argparse.ArgumentParser, more: str = "") -> None:
     )
 
 
-def config_files(options: argparse.Namespace) -> tuple[str, ...]:
-    """Return the paths of the files of options."""
-    return _paths_of(options.config_files)
-
-
 def add_screen(parser: argparse.ArgumentParser, one_run: bool = False) -> None:
     """Add the flags about the lines on the screen."""
     add = (
@@ -47,25 +42,17 @@ def add_protocols(parser: argparse._ActionsContainer) -> None:
     parser.add_argument("--protocols", help=text)
 
 
-def protocols(options: argparse.Namespace) -> tuple[str, ...]:
-    """Return the paths of the further protocols."""
-    return _paths_of(options.protocols)
-
-
-def _paths_of(names: str | None) -> tuple[str, ...]:
+def paths_of(names: str | None) -> tuple[str, ...]:
     """Return the paths of several names, or that of one file whose name has spaces."""
     listed = [names] if names is not None and os.path.isfile(names) else (names or "").split()
     return tuple(map(find_config, listed))
 
 
-def named_in_files(options: argparse.Namespace) -> dict[str, Any]:
-    """Return the options of the files; later ones win."""
-    return {key: value for file in config_files(options) for key, value in read_yaml(file).items()}
-
-
 def model_in_files(options: argparse.Namespace) -> Any:
     """Return the model, or several, that the files of options name; BERT4Rec if they name none."""
-    models = named_in_files(options).get("model") or DEFAULT_NAMES["model"]
+    models: Any = DEFAULT_NAMES["model"]
+    for file in paths_of(options.config_files):
+        models = read_yaml(file).get("model") or models
     for name in models if isinstance(models, list) else str(models).split(","):
         named_in_file(str(name).strip(), "a configuration file")
     return models

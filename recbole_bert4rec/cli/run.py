@@ -8,7 +8,7 @@ from typing import Any
 
 from recbole_bert4rec.cli import compare
 from recbole_bert4rec.cli.engine import add_engine, check_engine
-from recbole_bert4rec.cli.inputs import add_names, add_screen, config_files, models_of, protocols
+from recbole_bert4rec.cli.inputs import add_names, add_screen, models_of, paths_of
 from recbole_bert4rec.cli.words import seconds_of
 from recbole_bert4rec.options.user_models import is_ours, known_as
 from recbole_bert4rec.system.constants import VERBOSE
@@ -58,13 +58,13 @@ def execute(options: argparse.Namespace, flags: dict[str, str]) -> None:
         "model": options.model,
         "dataset": options.dataset,
         "options": {"k": options.k, **flags} if k_of_model else flags,
-        "config_files": config_files(options),
+        "config_files": paths_of(options.config_files),
         "flags": {},
         "recommend": options.recommend,
         "k": 10 if options.k is None else options.k,
         "resume": options.resume,
         "budget": None if options.budget is None else seconds_of(options.budget),
-        "protocols": protocols(options),
+        "protocols": paths_of(options.protocols),
         "screen": options.screen,
     }
     from recbole_bert4rec.training.processes import is_one_of_several, run_processes, run_rank

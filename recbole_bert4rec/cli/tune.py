@@ -6,7 +6,7 @@ import argparse
 import os
 from pathlib import Path
 
-from recbole_bert4rec.cli.inputs import add_names, add_screen, config_files
+from recbole_bert4rec.cli.inputs import add_names, add_screen, paths_of
 from recbole_bert4rec.cli.words import seconds_of
 from recbole_bert4rec.system.constants import ALGORITHMS, SCHEDULERS, TOOLS
 from recbole_bert4rec.system.environment import OF_A_SEARCH, need
@@ -57,7 +57,7 @@ def execute(options: argparse.Namespace, flags: dict[str, str]) -> None:
     if mistakes := _mistakes(options, flags):
         raise UserError("; ".join(mistakes))
     budget = None if options.budget is None else seconds_of(options.budget)
-    files = config_files(options)  # which are looked for before libraries are imported
+    files = paths_of(options.config_files)  # which are looked for before libraries are imported
     need("a search", *OF_A_SEARCH, *(["ray"] if options.tool == "Ray" else []))
     import torch
 

@@ -59,11 +59,11 @@ def build(config: Config, callbacks: Iterable[Callback] = ()) -> tuple[Data, Obs
     return data, make_trainer(config, model, callbacks)
 
 
-def load_data(config: Config, dataset: Dataset | None = None) -> Data:
-    """Set the seed, read the data set unless it is given, and split it."""
+def load_data(config: Config) -> Data:
+    """Set the seed, read the data set and split it."""
     init_seed(config["seed"], config["reproducibility"])
     named_before = without_effect(config)
-    whole = read_dataset(config) if dataset is None else dataset
+    whole = read_dataset(config)
     table, interactions, period = whole.inter_feat, whole.inter_num, np.empty(0)
     if whole.time_field in table:
         period = np.array([table[whole.time_field].min(), table[whole.time_field].max()], dtype=np.float64)
