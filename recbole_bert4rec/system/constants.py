@@ -4,7 +4,7 @@ Legend of the dimensions used in all shape comments:
 B batch (sequences), L length of the padded batch, H hidden size, A attention heads, I inner size,
 N items including padding, M masked positions of a batch, K negatives of a batch, C candidates of a row,
 T interactions in all, U users including padding, S sequences or segments, R rows of an evaluation, W windows,
-P (row, item) pairs, Q query positions, G groups. `comparison/significance.py` has a legend of its own.
+P (row, item) pairs, Q query positions, G groups. `experiments/significance.py` has a legend of its own.
 """
 
 from __future__ import annotations
