@@ -20,6 +20,7 @@ from recbole_bert4rec.logs.conversion import folder_read, read_record
 from recbole_bert4rec.logs.mapped import ITEMS, TIMES, MappedLog, NumberOf, is_mapped
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
 from recbole_bert4rec.plugin.loading import ITEM_ORDER, FastLoading, ItemOrder
+from recbole_bert4rec.plugin.split import EVERYTHING
 from recbole_bert4rec.system.errors import UserError
 
 _FIRST, _LAST = 2, 3
@@ -186,7 +187,7 @@ def _check_options(config: Config) -> None:
     if not config["exact_time"]:
         _refuse("`exact_time` must be True: it is kept in the order of its times; --exact_time=True says so")
     split = config["eval_args"]["split"]
-    if not isinstance(split, dict) or set(split) != {"LS"}:
+    if split != EVERYTHING and (not isinstance(split, dict) or set(split) != {"LS"}):
         _refuse(f"`eval_args` split must be leave-one-out, such as {{'LS': 'valid_and_test'}}, but is {split}")
     if config["candidates"] == "paper" or any(
         config[f"{phase}_neg_sample_args"]["distribution"] == "popularity" for phase in ("valid", "test")

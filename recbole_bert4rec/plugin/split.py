@@ -21,6 +21,8 @@ from recbole_bert4rec.options.checks import mistakes_of_split
 from recbole_bert4rec.system.errors import UserError
 
 PARTS = ("train", "valid", "test")
+EVERYTHING = {"RS": [1, 0, 0]}
+"""A split that trains on all rows, for what one deploys."""
 _FROM_THE_END = MappingProxyType({"valid_and_test": (2, 1), "valid_only": (1, 0), "test_only": (1, 1)})
 """Where a user's validation and test begin in leave-one-out, in rows before the end."""
 Index = NDArray[np.int64]

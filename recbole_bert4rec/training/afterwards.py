@@ -25,6 +25,7 @@ from recbole_bert4rec.plugin.config import Layers, plain_config, stored_config
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
 from recbole_bert4rec.plugin.loading import item_tokens
 from recbole_bert4rec.plugin.model import BERT4Rec
+from recbole_bert4rec.plugin.split import EVERYTHING
 from recbole_bert4rec.plugin.trainer import transitions_of
 from recbole_bert4rec.recommend.answers import check_names_of_columns
 from recbole_bert4rec.recommend.histories import Histories
@@ -125,7 +126,7 @@ def check_afterwards(config: Config, recommend: str | None) -> None:
 def refit(trainer: Any) -> dict[str, Any]:
     """Train again for the selected epochs, on all but the test items, which are tested; or on everything."""
     config, epochs, memory = trainer.config, trainer.best_epoch + 1, trainer.model.memory
-    split = {"RS": [1, 0, 0]} if config["refit"] == "all" else {"LS": "test_only"}
+    split = EVERYTHING if config["refit"] == "all" else {"LS": "test_only"}
     values = plain_config(config) | {"epochs": epochs, "valid_users": None}
     values["eval_args"] = {**config["eval_args"], "split": split, "group_by": "user"}
     data, again = build(stored_config(values, checkpoint_dir=config["checkpoint_dir"]))

@@ -103,10 +103,11 @@ def weights_of(result: RunResult) -> dict[str, torch.Tensor]:
     return read(result.checkpoint)["state_dict"]
 
 
-def test_a_run_on_a_large_log_is_the_run_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("refit", ["train+valid", "all"])
+def test_a_run_on_a_large_log_is_the_run_in_memory(refit: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     frame, found = log_of(), []
     more = {"metrics": ["MRR", "NDCG", "AveragePopularity", "ItemCoverage"], "exclude_seen": True}
-    more |= {"refit": "train+valid", "keep_histories": True}
+    more |= {"refit": refit, "keep_histories": True}
     for place, least in (("memory", 10**9), ("disk", 0)):
         monkeypatch.setattr(conversions, "LARGE", least)
         log = write(frame, tmp_path / place / "log")
@@ -117,6 +118,8 @@ def test_a_run_on_a_large_log_is_the_run_in_memory(tmp_path: Path, monkeypatch: 
     memory, disk = found
     assert (tmp_path / "memory.csv").read_text() == (tmp_path / "disk.csv").read_text()
     assert memory.record["refit"]["test_result"] == disk.record["refit"]["test_result"]
+    refitted = [read(result.record["refit"]["checkpoint"])["state_dict"] for result in found]
+    assert all(torch.equal(refitted[0][name], refitted[1][name]) for name in refitted[0])
     assert memory.test_result == disk.test_result
     assert memory.best_valid_result == disk.best_valid_result
     for one, other in zip(memory.record["epochs"], disk.record["epochs"], strict=True):
