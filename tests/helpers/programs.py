@@ -70,6 +70,13 @@ def does(process: psutil.Process, word: str) -> bool:
         return False
 
 
+def forked_of(process: subprocess.Popen[str]) -> list[psutil.Process]:
+    """The processes of a program that its fork server has started."""
+    family = psutil.Process(process.pid).children(recursive=True)
+    servers = {one.pid for one in family if does(one, "forkserver")}
+    return [one for one in family if one.pid in servers and one.ppid() in servers]
+
+
 def assert_refused(done: subprocess.CompletedProcess[str], *words: str) -> None:
     assert done.returncode == 2, done.stderr
     message = done.stderr[done.stderr.rindex("error: ") :]

@@ -17,7 +17,7 @@ import pytest
 
 import recbole_bert4rec.logs.convert as conversions
 from tests.helpers.data import CYCLE
-from tests.helpers.programs import ENVIRONMENT, ROOT, assert_refused, does, run_here, run_py
+from tests.helpers.programs import ENVIRONMENT, ROOT, assert_refused, does, forked_of, run_here, run_py
 
 pytestmark = [pytest.mark.slow, pytest.mark.integration, pytest.mark.xdist_group("one_at_a_time")]
 
@@ -105,8 +105,7 @@ def test_two_processes_map_a_large_log_from_one_file(tmp_path: Path, monkeypatch
     maps: list[str] = []
     for line in process.stderr:
         if line.startswith("epoch 1 of 4"):
-            ranks = [one for one in psutil.Process(process.pid).children(recursive=True) if does(one, "spawn_main")]
-            maps = [Path(f"/proc/{rank.pid}/maps").read_text() for rank in ranks]
+            maps = [Path(f"/proc/{rank.pid}/maps").read_text() for rank in forked_of(process)]
     assert_same(alone, ended(process))
     (items,) = folder.rglob("items.int32")
     assert len(maps) == 2
@@ -212,8 +211,7 @@ def test_a_killed_process_ends_the_run_in_one_line(write_inter: Any) -> None:
     for line in process.stderr:
         said += line
         if line.startswith("epoch   1 of 200"):
-            children = psutil.Process(process.pid).children(recursive=True)
-            next(child for child in children if does(child, "spawn_main")).kill()
+            forked_of(process)[0].kill()
     assert process.wait(300) == 2
     assert "Traceback" not in said
     (line,) = [line for line in said.splitlines() if line.startswith("error: ")]
