@@ -65,7 +65,7 @@ def run_once(
         return record
     folder.mkdir(parents=True, exist_ok=True)
     file, log = folder / f"{name}.json", folder / f"{name}.log"
-    if not _is_unfinished(file):  # it is damaged, or lacks what comes after the test
+    if not _is_unfinished(file):  # it, or the ranks beside it, is damaged
         file.unlink(missing_ok=True)
     arguments: dict[str, Any] = {"model": model, "dataset": dataset, "options": options}
     arguments |= {"config_files": [*config_files], "flags": {}, "budget": budget, "protocols": protocols, "test": test}

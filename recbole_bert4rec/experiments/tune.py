@@ -32,7 +32,7 @@ from recbole_bert4rec.experiments.space import (
     read_space,
     size_at_most,
 )
-from recbole_bert4rec.experiments.store import fingerprint, run_once
+from recbole_bert4rec.experiments.store import Watch, fingerprint, run_once
 from recbole_bert4rec.options.auto import most_epochs
 from recbole_bert4rec.options.kinds import is_number
 from recbole_bert4rec.options.user_models import Model, importable
@@ -58,9 +58,8 @@ _REPEATED = 100
 """Draws of bayes that may repeat a setting before the search ends."""
 _AT_MOST_1 = {"dropout", "prob", "rate", "ratio", "share"}
 """Words in the names of options that are seldom above 1."""
-Watch = Callable[[dict[str, Any]], None]
 Attempt = Callable[..., dict[str, Any]]
-"""What is told of a running trial; and what makes one: ``attempt(setting, watch)`` returns its record."""
+"""What makes a trial: ``attempt(setting, watch)`` returns its record."""
 
 
 @dataclass(frozen=True)

@@ -102,7 +102,7 @@ def run_processes(arguments: Mapping[str, Any], nproc: int, ip: str, port: int |
         while not started.join(grace_period=_PATIENCE):
             pass
         if receiver.poll():  # another program has asked one of them to end, and they saved
-            raise Interrupted(SIGTERM, receiver.recv())
+            raise Interrupted(SIGTERM)
     except Interrupted as stop:
         for process in started.processes:
             process.terminate()

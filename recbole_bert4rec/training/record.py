@@ -102,18 +102,14 @@ class Record(Callback):
         """Note the time."""
         self._trained = self._seconds_of_training()
 
-    def on_test_end(self, trainer: Trainer, metrics: Metrics) -> None:
-        """Write the record to its end."""
-        self._write(trainer, metrics)
-
     def _seconds_of(self, step: str) -> dict[str, float]:
         """Return the seconds of a step that has just ended, and of the training so far."""
         seconds = time.perf_counter() - self._step_began
         return {f"{step}_seconds": round(seconds, 3), "at_second": round(self._seconds_of_training(), 3)}
 
-    def _write(self, trainer: Trainer, test: Metrics | None = None) -> None:
+    def _write(self, trainer: Trainer) -> None:
         if rank_of(trainer.config) == 0:
-            write_json(self.path, self.of(trainer, test) | ({"unfinished": True} if test is None else {}))
+            write_json(self.path, self.of(trainer, None) | {"unfinished": True})
 
     def of(self, trainer: Observed, test: Metrics | None) -> dict[str, Any]:
         """Return the record of the run as it is now."""
@@ -221,6 +217,15 @@ def write_json(path: str | os.PathLike[str], content: Mapping[str, Any]) -> None
         temporary.write_text(json.dumps(content, indent=1, allow_nan=False), encoding="utf-8")
 
 
+class _UntilTheTest(Record):
+    """The record of a run of RecBole's, which is over with its test."""
+
+    def on_test_end(self, trainer: Trainer, metrics: Metrics) -> None:
+        """Write the record to its end."""
+        if rank_of(trainer.config) == 0:
+            write_json(self.path, self.of(trainer, metrics))
+
+
 class BERT4RecTrainer(plugin_trainer.BERT4RecTrainer):
     """The trainer that RecBole finds for this package's models: a run of RecBole's leaves the same record as ours."""
 
@@ -229,7 +234,7 @@ class BERT4RecTrainer(plugin_trainer.BERT4RecTrainer):
         return super().__new__(cls) if is_ours(type(model)) else Trainer(config, model)
 
     def _begin(self, train_data: AbstractDataLoader, saved: bool) -> None:
-        self.callbacks[:] = [Record()] if saved else []
+        self.callbacks[:] = [_UntilTheTest()] if saved else []
         super()._begin(train_data, saved)
 
 

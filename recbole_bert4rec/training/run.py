@@ -227,9 +227,9 @@ def _run(
             if others:
                 written["also"] = test_protocols(others, trainer.saved_model_file, of_users if ranks else None)
             if rank_of(config) == 0:
-                write_json(record.path, written)
                 if ranks is not None and of_users:
-                    write_ranks(ranks, of_users)  # last: whoever finds both has a whole run
+                    write_ranks(ranks, of_users)
+                write_json(record.path, written)  # from now on the run is no longer unfinished
                 if wants_refit(config) and not only_evaluated:
                     written["refit"] = refit(trainer)
                     write_json(record.path, written)

@@ -204,6 +204,19 @@ def test_what_the_engine_cannot_run_is_refused_before_ray_begins(flag: str, name
     assert_refused(done, named)
 
 
+def test_a_signal_to_one_process_ends_the_run_and_it_says_how_to_go_on(write_inter: Any) -> None:
+    process = start(str(ROOT / "run.py"), "--nproc=2", **{**write_inter(CYCLE), **EXACT, "epochs": "200"})
+    assert process.stderr is not None
+    said = ""
+    for line in process.stderr:
+        said += line
+        if line.startswith("epoch   1 of 200"):
+            forked_of(process)[0].terminate()
+    assert process.wait(300) == 143
+    assert "Traceback" not in said
+    assert "--resume=saved/" in said.splitlines()[-1]
+
+
 def test_a_killed_process_ends_the_run_in_one_line(write_inter: Any) -> None:
     process = start(str(ROOT / "run.py"), "--nproc=2", **{**write_inter(CYCLE), **EXACT, "epochs": "200"})
     assert process.stderr is not None

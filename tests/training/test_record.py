@@ -64,3 +64,20 @@ def test_a_run_that_goes_on_after_its_record_was_damaged_begins_a_new_one(option
     assert resumed.checkpoint == first.checkpoint
     assert resumed.record["epochs"][-1]["epoch"] == 3
     assert json.loads(resumed.record_path.read_text()) == json.loads(json.dumps(resumed.record))
+
+
+def test_a_run_is_unfinished_until_all_that_follows_its_test_is_written(
+    options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(*arguments: Any) -> None:
+        raise KeyboardInterrupt
+
+    options = {**QUIET, **options, "epochs": 1}
+    asked: dict[str, Any] = {"dataset": options.pop("dataset"), "options": options, "checkpoint": "saved/one.pth"}
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr("recbole_bert4rec.training.run.test_protocols", killed)
+        run(**asked, protocols=["protocol-full-unseen.yaml"])
+    assert read_record("saved/one.json")["unfinished"]
+    resumed = run(**asked, protocols=["protocol-full-unseen.yaml"], resume="saved/one.last.pth")
+    assert resumed.record_path == Path("saved/one.json")
+    assert read_record("saved/one.json")["also"].keys() == {"protocol-full-unseen.yaml"}
