@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from recbole_bert4rec.plugin.callbacks import StopTraining as StopTraining
     from recbole_bert4rec.plugin.model import BERT4Rec as BERT4Rec
     from recbole_bert4rec.recommend.appending import append_items as append_items
-    from recbole_bert4rec.recommend.exported import ExportedModel as ExportedModel
-    from recbole_bert4rec.recommend.opened import load as load
+    from recbole_bert4rec.recommend.load import load as load
     from recbole_bert4rec.recommend.recommender import Recommender as Recommender
     from recbole_bert4rec.training.run import RunResult as RunResult
     from recbole_bert4rec.training.run import run as run
@@ -34,8 +33,7 @@ _NAMES = {
     "plugin.callbacks": ("Callback", "StopTraining"),
     "plugin.model": ("BERT4Rec",),
     "recommend.appending": ("append_items",),
-    "recommend.exported": ("ExportedModel",),
-    "recommend.opened": ("load",),
+    "recommend.load": ("load",),
     "recommend.recommender": ("Recommender",),
     "training.run": ("RunResult", "run"),
 }

@@ -1,4 +1,4 @@
-"""The parts of a trained model's answers: vectors, metrics, and the rule about items that a user had."""
+"""The parts of a trained model's answers: vectors, reasons, metrics, and the rule about items that a user had."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
-from recbole_bert4rec.options.kinds import AUTO, SWITCH, Kind, or_auto
-from recbole_bert4rec.system.errors import UserError, short
+from recbole_bert4rec.system.errors import UserError
 
 
 class NobodyError(UserError):
@@ -31,6 +31,21 @@ class Vectors(NamedTuple):
     vectors: NDArray[np.float32]
 
 
+class Explanation(NamedTuple):
+    """Says how much each item of a history has to do with the score of an item.
+
+    Attributes:
+        item: the explained item.
+        score: its score.
+        table: a row for each item of the history that the model sees, oldest first. Columns: ``position`` counts back
+            from the end, 0 is the last; ``item``; ``influence``, by how much the score would be lower without it.
+    """
+
+    item: str
+    score: float
+    table: pd.DataFrame
+
+
 class ViewedRule(NamedTuple):
     """Whether items of a history are left out of its recommendations.
 
@@ -42,25 +57,19 @@ class ViewedRule(NamedTuple):
     left_out: bool
     why: str
 
-    def decide(self, filter_viewed: object) -> bool:
-        """Return whether they are left out, given the argument of that name."""
-        check("filter_viewed", filter_viewed, or_auto(SWITCH))
-        return self.left_out if filter_viewed == AUTO else bool(filter_viewed)
-
 
 def viewed_rule(seen_bias: float | None, exclude_seen: bool) -> ViewedRule:
     """Return what ``filter_viewed="auto"`` does.
 
-    If the metric left out the items that a user had, so do recommendations. Else they follow the sign of the learnt
-    ``seen_bias``; without one they rank as the metric does.
+    If the metric left out the items that a user had, so do recommendations. Else they are left out unless the learnt
+    ``seen_bias`` is above 0; without one, items rank as in the metric.
     """
+    left_out, why = exclude_seen, f"as in evaluation (exclude_seen={exclude_seen})"
     if seen_bias is not None and not exclude_seen:
-        learnt = f"the model learnt to add {seen_bias:+.2g} to the scores of items that a user had (seen_bias)"
-        if seen_bias > 0:
-            return ViewedRule(False, f"items of a history may be recommended again: {learnt}")
-        return ViewedRule(True, f"items of a history are left out: {learnt}")
-    rule = "are left out" if exclude_seen else "may be recommended again"
-    return ViewedRule(exclude_seen, f"items of a history {rule}, as in evaluation (exclude_seen={exclude_seen})")
+        left_out = seen_bias <= 0
+        why = f"the model learnt to add {seen_bias:+.2g} to the scores of items that a user had (seen_bias)"
+    rule = "are left out" if left_out else "may be recommended again"
+    return ViewedRule(left_out, f"items of a history {rule}: {why}")
 
 
 def metrics_of(ranks: NDArray[np.floating[Any]], topk: Sequence[int]) -> dict[str, float]:
@@ -68,13 +77,13 @@ def metrics_of(ranks: NDArray[np.floating[Any]], topk: Sequence[int]) -> dict[st
 
     *Shape:* ranks (U,)
     """
-    result = {}
+    metrics = {}
     for k in topk:
         hit = ranks <= k
-        result[f"mrr@{k}"] = float(np.mean(hit / ranks))
-        result[f"ndcg@{k}"] = float(np.mean(hit / np.log2(ranks + 1)))
-        result[f"hit@{k}"] = float(np.mean(hit))
-    return {**result, "users": float(len(ranks))}
+        metrics[f"mrr@{k}"] = float(np.mean(hit / ranks))
+        metrics[f"ndcg@{k}"] = float(np.mean(hit / np.log2(ranks + 1)))
+        metrics[f"hit@{k}"] = float(np.mean(hit))
+    return {**metrics, "users": float(len(ranks))}
 
 
 def check_names_of_columns(user: str, item: str) -> None:
@@ -82,27 +91,3 @@ def check_names_of_columns(user: str, item: str) -> None:
     for name in (user, item):
         if name in ("rank", "score"):
             raise UserError(f"the table has a column {name!r} of its own; train on a log whose column has another name")
-
-
-def ranks_of(above: NDArray[np.int64], equal: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the ranks of targets, from 1: in the middle of the items with the same score, or just after it.
-
-    *Shape:* above (B,), equal (B,)
-    """
-    return 1 + above + (equal + 1) // 2
-
-
-def no_scores() -> UserError:
-    """Return the error for a model whose scores are not numbers."""
-    return UserError("some scores of this model are not numbers, so that it ranks nothing; train it again")
-
-
-def nothing_left() -> UserError:
-    """Return the error for arguments that leave no item."""
-    return UserError("`items_to_recommend` and `exclude` leave nothing to recommend")
-
-
-def check(name: str, value: object, kind: Kind) -> None:
-    """Refuse an argument's value that is not of its kind."""
-    if not kind.accepts(value):
-        raise UserError(f"`{name}` must be {kind.wanted}, but is {short(value)}")

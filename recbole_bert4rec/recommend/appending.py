@@ -15,9 +15,10 @@ from torch import Tensor
 from recbole_bert4rec import checkpoints
 from recbole_bert4rec.core.growth import ITEM_EMBEDDING, VECTORS
 from recbole_bert4rec.recommend.growing import WIDTH, with_cold_items, with_new_items
-from recbole_bert4rec.recommend.ids import Ids, Items, as_tokens, by_user
-from recbole_bert4rec.recommend.load import recommender_of
+from recbole_bert4rec.recommend.histories import lists_by_user
+from recbole_bert4rec.recommend.ids import Ids, Items, as_texts
 from recbole_bert4rec.recommend.recommender import Recommender
+from recbole_bert4rec.recommend.torch_backend import checkpoint_model
 from recbole_bert4rec.system.errors import UserError, short
 
 Vector = Sequence[float] | NDArray[np.float32] | Tensor
@@ -61,9 +62,9 @@ def append_items(
     with checkpoints.explain_misfit(path):
         state = with_cold_items(state)
     old, weights = Items(state["item_tokens"]), state["state_dict"]
-    names, lists = by_user(neighbours or {}, "neighbours")
+    names, lists = lists_by_user(neighbours or {}, "neighbours")
     new_vectors = dict(vectors or {})
-    new = as_tokens([*names, *new_vectors])
+    new = as_texts([*names, *new_vectors])
     _check_new(new, old)
     known = torch.from_numpy(old.known(list(chain.from_iterable(lists)), "neighbours"))
     owners = torch.repeat_interleave(torch.arange(len(lists)), torch.tensor([len(some) for some in lists]).long())
@@ -75,7 +76,7 @@ def append_items(
             embeddings = state["state_dict"][ITEM_EMBEDDING]
             for row, (name, vector) in enumerate(new_vectors.items(), start=len(old.tokens) + len(lists)):
                 embeddings[row] = _numbers(name, vector, embeddings.shape[1], "hidden_size")
-    grown_model = recommender_of(path, state, device, model=model)
+    grown_model = checkpoint_model(path, state, device, model=model)
     if output is not None:
         checkpoints.write(output, state)
     return grown_model

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from recbole_bert4rec.core.ranker import Ranker
-from recbole_bert4rec.recommend.exported import CATALOGUE, FORMAT, GRAPH, MEMORY, OPTIONS
+from recbole_bert4rec.recommend.onnx_backend import CATALOGUE, FORMAT, GRAPH, MEMORY, OPTIONS
 from recbole_bert4rec.recommend.recommender import Recommender
 from recbole_bert4rec.system.constants import PADDING
 from recbole_bert4rec.system.environment import need

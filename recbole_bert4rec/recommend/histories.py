@@ -1,27 +1,26 @@
-"""Users' histories in a model's numbers, from what a program has: lists, a dictionary or a frame; without torch."""
+"""Users' histories in a model's numbers, from what a program has: lists, a dictionary or a table; without torch."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
-import duckdb
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from recbole_bert4rec.core.segments import index_within_segment, pair_keys, split_keys
-from recbole_bert4rec.logs.read import fetch, keep
-from recbole_bert4rec.logs.times import TimeColumn
-from recbole_bert4rec.recommend.ids import ByUser, Ids, Items, as_frame, by_index, by_user, left_out, places_of
+from recbole_bert4rec.recommend.ids import Ids, Items, list_of
 from recbole_bert4rec.system.constants import PADDING
 from recbole_bert4rec.system.errors import UserError, short
 
 Pairs = tuple[NDArray[np.int64], NDArray[np.int64]]
 """Rows and items of some scores; each pair stands once. *Shape:* (P,) each."""
+ByUser: TypeAlias = "Sequence[Ids] | Mapping[Any, Ids] | pd.Series"
+"""A list for each user: a list of them, a dictionary by user, or a column whose index names the users."""
 
 
 class Dates(NamedTuple):
@@ -34,9 +33,6 @@ class Dates(NamedTuple):
 
     form: str | None = None
     timezone: str | None = None
-
-
-AS_FOUND = Dates()
 
 
 @dataclass(frozen=True)
@@ -65,47 +61,39 @@ class Histories:
         """How many known items each has. *Shape:* (U,)."""
         return np.diff(self.offsets)
 
-    @property
-    def report(self) -> str | None:
-        """Say what was left out; None if nothing was."""
-        return left_out(self.skipped, len(self.items), self.example)
-
-    def take(self, rows: NDArray[np.intp]) -> Histories:
-        """Return some of the histories."""
-        return self._cut(rows, self.lengths[rows])
-
     def without_last(self) -> tuple[Histories, NDArray[np.int64]]:
         """Return the histories of two items or more without their last one, and that item.
 
         *Shape:* (U',) of the items.
         """
         rows = np.flatnonzero(self.lengths > 1)
-        return self._cut(rows, self.lengths[rows] - 1), self.items[self.offsets[rows + 1] - 1]
+        owners, index = self._places(rows, self.lengths[rows] - 1)
+        histories = Histories(self.users[rows], self.items[index], offsets_of(owners, len(rows)))
+        return histories, self.items[self.offsets[rows + 1] - 1]
 
-    def latest(self, rows: NDArray[np.intp], most: int | None = None) -> NDArray[np.int64]:
+    def latest(self, rows: NDArray[np.intp], most: int) -> NDArray[np.int64]:
         """Return the last items of some histories, padded on the right with 0.
 
         *Shape:* rows (B,) -> (B, longest of them)
         """
-        lengths = self.lengths[rows] if most is None else np.minimum(self.lengths[rows], most)
-        column = np.arange(lengths.max(initial=0))
-        inside = column < lengths[:, None]
-        index = np.where(inside, (self.offsets[rows + 1] - lengths)[:, None] + column, 0)
-        return np.where(inside, self.items[index] if len(self.items) else 0, 0)
+        lengths = np.minimum(self.lengths[rows], most)
+        items = np.zeros((len(rows), lengths.max(initial=0)), dtype=np.int64)
+        inside = np.arange(items.shape[1]) < lengths[:, None]
+        owners, column = np.nonzero(inside)
+        items[inside] = self.items[(self.offsets[rows + 1] - lengths)[owners] + column]
+        return items
 
     def pairs(self, rows: NDArray[np.intp]) -> Pairs:
         """Return each item that some histories hold, with the place of its history among ``rows``; each pair once."""
-        lengths = self.lengths[rows]
-        places = np.repeat(np.arange(len(rows)), lengths)
-        items = self.items[self.offsets[rows][places] + index_within_segment(places, lengths)].astype(np.int64)
+        places, index = self._places(rows, self.lengths[rows])
+        items = self.items[index].astype(np.int64)
         n_items = int(items.max(initial=0)) + 1
         return split_keys(np.unique(pair_keys(places, items, n_items)), n_items)
 
-    def _cut(self, rows: NDArray[np.intp], lengths: NDArray[np.int64]) -> Histories:
-        """Return the first items of some histories."""
+    def _places(self, rows: NDArray[np.intp], lengths: NDArray[np.int64]) -> Pairs:
+        """Return, for the first items of some histories, the places of their histories in ``rows``, and their own."""
         owners = np.repeat(np.arange(len(rows)), lengths)
-        index = self.offsets[rows][owners] + index_within_segment(owners, lengths)
-        return Histories(self.users[rows], self.items[index], np.concatenate([[0], lengths.cumsum()]))
+        return owners, self.offsets[rows][owners] + index_within_segment(owners, lengths)
 
 
 def offsets_of(owners: NDArray[np.int64], n_users: int) -> NDArray[np.int64]:
@@ -113,77 +101,122 @@ def offsets_of(owners: NDArray[np.int64], n_users: int) -> NDArray[np.int64]:
     return np.searchsorted(owners, np.arange(n_users + 1))
 
 
-def read_histories(
-    histories: ByUser | pd.DataFrame,
-    items: Items,
-    fields: tuple[str, str, str],
-    dates: Dates = AS_FOUND,
-) -> Histories:
-    """Read histories as :meth:`Recommender.recommend` takes them."""
+def read_histories(histories: object, items: Items, fields: tuple[str, str, str], dates: Dates) -> Histories:
+    """Read histories as :meth:`Recommender.recommend` takes them, sorted by user, then time; equal times stay."""
+    times = None
     if isinstance(histories, pd.DataFrame):
-        return _of_frame(histories, items, fields, dates)
-    users, lists = by_user(histories, "histories")
-    lengths = np.array([len(user_items) for user_items in lists], dtype=np.int64)
-    flat = list(itertools.chain(*lists))
-    return _sorted(users, np.repeat(np.arange(len(users)), lengths), pd.Series(flat, dtype=object), items, None)
-
-
-def aligned(values: ByUser, histories: Histories, items: Items, argument: str, unknown: bool = False) -> Histories:
-    """Return the list of items for each history's user; empty if there is none."""
-    users, lists = by_user(values, argument)
-    if isinstance(values, Mapping):
-        places = places_of(users, histories.users, argument)
-    elif len(lists) != len(histories):
-        raise UserError(f"`{argument}` must be for each of {len(histories)} histories, but is for {len(lists)}")
+        for field in fields[:2]:
+            if field not in histories:
+                raise UserError(f"the histories have no column {field!r}; their columns are {list(histories.columns)}")
+            if histories[field].isna().any():
+                raise UserError(f"the histories lack {int(histories[field].isna().sum())} values of {field!r}")
+        owners, named = pd.factorize(histories[fields[0]])
+        users = list(named)
+        of_items = histories[fields[1]].reset_index(drop=True)
+        if fields[2] in histories:
+            times = _numbers(histories[fields[2]], fields[2], dates)
     else:
-        places = np.arange(len(lists))
-    flat = list(itertools.chain(*lists))
-    item_ids = items.ids_of(flat) if unknown else items.known(flat, argument)
-    owners = np.repeat(places, [len(items_of_user) for items_of_user in lists])
+        users, lists = lists_by_user(histories, "histories")
+        owners = np.repeat(np.arange(len(users)), list(map(len, lists)))
+        of_items = pd.Series(list(itertools.chain(*lists)), dtype=object)
+    item_ids = items.ids_of(of_items)
+    order = np.argsort(owners, kind="stable") if times is None else np.lexsort((times, owners))
+    order = order[item_ids[order] != PADDING]
+    unknown = np.flatnonzero(item_ids == PADDING)
+    example = of_items.iloc[unknown[0]] if len(unknown) else None
+    return Histories(_column(users), item_ids[order], offsets_of(owners[order], len(users)), len(unknown), example)
+
+
+def lists_by_user(values: object, argument: str) -> tuple[list[Any], list[list[Any]]]:
+    """Return users and their lists."""
+    wanted = f"`{argument}` must be a list of lists, or a dictionary of lists such as {{'ann': ['50', '181']}}"
+    values = by_index(values, argument) if isinstance(values, pd.Series) else values
+    if isinstance(values, Mapping):
+        users, lists = list(values), list(values.values())
+    else:
+        lists = list_of(values, wanted)
+        users = list(range(len(lists)))
+    if argument == "histories" and (unordered := [ids for ids in lists if isinstance(ids, (set, frozenset))]):
+        raise UserError(f"{wanted}, the oldest item first, but one is a set, which has no order: {short(unordered[0])}")
+    return users, [list_of(ids, f"{wanted}; one list") for ids in lists]
+
+
+def excluded_items(values: Mapping[Any, Ids], histories: Histories, items: Items) -> Histories:
+    """Return the list of items for each history's user; empty if there is none."""
+    users, lists = lists_by_user(values, "exclude")
+    owners = np.repeat(_places_of(users, histories.users, "exclude"), list(map(len, lists)))
     order = np.argsort(owners, kind="stable")
-    return Histories(histories.users, item_ids[order], offsets_of(owners[order], len(histories)))
+    item_ids = items.ids_of(list(itertools.chain(*lists)))[order]
+    return Histories(histories.users, item_ids, offsets_of(owners[order], len(histories)))
 
 
 def one_for_each(
-    values: Ids | Mapping[Any, object], histories: Histories, items: Items, argument: str, unknown: bool = False
+    values: object, histories: Histories, items: Items, argument: str, unknown: bool = False
 ) -> NDArray[np.int64]:
-    """Return an item for each history; arguments as of :func:`aligned`, but with an item in place of a list.
+    """Return an item for each history: of a list in their order, or of a dictionary by user.
 
     *Shape:* (U,)
     """
-    framed = as_frame(values)
+    wanted = f"`{argument}` must be a list or a dictionary by user"
     if isinstance(values, pd.Series) and not isinstance(values.index, pd.RangeIndex):
         have_names = list(histories.users) != list(range(len(histories)))
         values = by_index(values, argument) if have_names else values
-    if not isinstance(framed, Iterable) or isinstance(framed, (str, pd.DataFrame)):
-        raise UserError(f"`{argument}` must be a list or a dictionary by user, but is a {type(values).__name__}")
-    lists: ByUser = (
-        {user: [item] for user, item in values.items()} if isinstance(values, Mapping) else [[item] for item in values]
-    )
-    single = aligned(lists, histories, items, argument, unknown)
-    if (single.lengths == 0).any():
-        lacking = histories.users[np.flatnonzero(single.lengths == 0)[0]]
-        raise UserError(f"`{argument}` has nothing for user {short(lacking)}")
-    return single.items
+    if isinstance(values, Mapping):
+        _places_of(list(values), histories.users, argument)
+        lacking = [user for user in histories.users if user not in values]
+        if lacking:
+            raise UserError(f"`{argument}` has nothing for user {short(lacking[0])}")
+        values = [values[user] for user in histories.users]
+    chosen = list_of(values, wanted)
+    if len(chosen) != len(histories):
+        raise UserError(f"`{argument}` must be for each of {len(histories)} histories, but is for {len(chosen)}")
+    return items.ids_of(chosen) if unknown else items.known(chosen, argument)
 
 
-def _of_frame(frame: pd.DataFrame, items: Items, fields: tuple[str, str, str], dates: Dates) -> Histories:
-    for field in fields[:2]:
-        if field not in frame:
-            raise UserError(f"the histories have no column {field!r}; their columns are {list(frame.columns)}")
-        if frame[field].isna().any():
-            raise UserError(f"the histories lack {int(frame[field].isna().sum())} values of {field!r}")
-    codes, users = pd.factorize(frame[fields[0]])
-    names = np.empty(len(users), dtype=object)
-    names[:] = list(users)
-    times = None
-    if fields[2] in frame:
-        times = _seconds(frame[fields[2]], fields[2], dates)
-    return _sorted(names, codes, frame[fields[1]].reset_index(drop=True), items, times)
+def by_index(column: pd.Series, argument: str) -> dict[Any, Any]:
+    """Return what a column has for each user, whom its index names; refuse one who is named twice."""
+    twice = column.index[column.index.duplicated()]
+    if len(twice):
+        raise UserError(f"`{argument}` names user {short(twice[0])} twice")
+    return dict(column.items())
 
 
-def _seconds(values: pd.Series, name: str, dates: Dates) -> NDArray[np.float64]:
+def as_pandas(value: object) -> object:
+    """Return a table, of whatever library, as a frame of pandas; anything else as it is."""
+    if isinstance(value, (pd.DataFrame, pd.Series)):
+        return value
+    if hasattr(value, "__arrow_c_stream__"):
+        try:
+            return pa.table(value).to_pandas()
+        except (TypeError, ValueError, pa.ArrowException) as error:
+            if hasattr(value, "__dataframe__"):
+                raise UserError(f"the table cannot be read by pandas: {' '.join(str(error).split())}") from error
+            return value  # a single column
+    return pd.api.interchange.from_dataframe(value) if hasattr(value, "__dataframe__") else value
+
+
+def _places_of(named: list[Any], users: NDArray[np.object_], argument: str) -> NDArray[np.intp]:
+    """Return the places of some users among all."""
+    places: NDArray[np.intp] = pd.Index(users).get_indexer(pd.Index(_column(named)))
+    if (places < 0).any():
+        raise UserError(f"`{argument}` names user {short(named[int(places.argmin())])}, who has no history here")
+    return places
+
+
+def _column(values: Any) -> NDArray[np.object_]:
+    """Return values as an array of objects, whatever they are; tuples stay tuples."""
+    column = np.empty(len(values), dtype=object)
+    column[:] = list(values)
+    return column
+
+
+def _numbers(values: pd.Series, name: str, dates: Dates) -> NDArray[np.float64]:
     """Return times as numbers; dates become Unix seconds."""
+    import duckdb
+
+    from recbole_bert4rec.logs.read import fetch, keep
+    from recbole_bert4rec.logs.times import TimeColumn
+
     try:
         given = pa.table({"time": pa.array(values), "row": pa.array(np.arange(len(values)))})
     except pa.ArrowException as error:
@@ -195,19 +228,3 @@ def _seconds(values: pd.Series, name: str, dates: Dates) -> NDArray[np.float64]:
         times = TimeColumn(connection, "kept", name, lambda row: "the histories", *dates).read()
         seconds = fetch(connection, f"SELECT ({times.sql})::DOUBLE AS seconds FROM kept ORDER BY row")["seconds"]
     return seconds.to_numpy()
-
-
-def _sorted(
-    users: NDArray[np.object_],
-    owners: NDArray[np.int64],
-    of_items: pd.Series,
-    items: Items,
-    times: NDArray[np.float64] | None,
-) -> Histories:
-    """Sort interactions by user, then time, without those of unknown items; equal times keep their order."""
-    item_ids = items.ids_of(of_items)
-    order = np.argsort(owners, kind="stable") if times is None else np.lexsort((times, owners))
-    order = order[item_ids[order] != PADDING]
-    unknown = np.flatnonzero(item_ids == PADDING)
-    example = of_items.iloc[unknown[0]] if len(unknown) else None
-    return Histories(users, item_ids[order], offsets_of(owners[order], len(users)), len(unknown), example)

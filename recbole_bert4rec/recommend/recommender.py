@@ -1,70 +1,269 @@
-"""A trained model of a checkpoint: all answers of an exported one, and similar items, vectors, reasons."""
+"""A trained model that is asked about anybody's history, whatever computes its scores."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping, Sequence
+from logging import getLogger
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pandas as pd
-import torch
-import torch.nn.functional as F
-from torch import Tensor
+from numpy.typing import NDArray
 
-from recbole_bert4rec.core.ranker import Catalogue, Ranker
-from recbole_bert4rec.options.kinds import whole
-from recbole_bert4rec.recommend.answers import Vectors, check
-from recbole_bert4rec.recommend.base import BATCH_SIZE, BaseRecommender
-from recbole_bert4rec.recommend.histories import Dates, Histories
+from recbole_bert4rec.options.kinds import AUTO, SWITCH, Kind, or_auto, or_null, whole
+from recbole_bert4rec.recommend.answers import (
+    Explanation,
+    NobodyError,
+    Vectors,
+    ViewedRule,
+    check_names_of_columns,
+    metrics_of,
+    viewed_rule,
+)
+from recbole_bert4rec.recommend.histories import (
+    ByUser,
+    Dates,
+    Histories,
+    Pairs,
+    as_pandas,
+    excluded_items,
+    offsets_of,
+    one_for_each,
+    read_histories,
+)
 from recbole_bert4rec.recommend.ids import Ids, Items
-from recbole_bert4rec.recommend.torch_scorer import TorchScorer
-from recbole_bert4rec.system.constants import NAMES_OF_COLUMNS
+from recbole_bert4rec.system.constants import NAMES_OF_COLUMNS, PADDING
+from recbole_bert4rec.system.errors import UserError, short
 
 if TYPE_CHECKING:
-    from recbole_bert4rec.recommend.explanation import Explanation
+    from recbole_bert4rec.core.ranker import Ranker
+    from recbole_bert4rec.recommend.onnx_backend import OnnxBackend
+    from recbole_bert4rec.recommend.torch_backend import TorchBackend
+
+BATCH_SIZE = 256
+"""Histories that are encoded at once; more did not make it faster on two cores."""
+SCORES_AT_ONCE = 1 << 25
+Floats = NDArray[np.float32]
 
 
-class Recommender(BaseRecommender):
-    """A trained model with the ids of its items; :func:`recbole_bert4rec.load` makes one of a checkpoint.
+class Recommender:
+    """A trained model with the ids of its items; :func:`recbole_bert4rec.load` makes one.
 
-    Histories are lists of external item ids, oldest first; a dictionary of such lists by user; or a frame with columns
+    Histories are lists of external item ids, oldest first; a dictionary of such lists by user; or a table with columns
     of users, items and, optionally, times, which then give the order. Ids may be numbers. The columns have the names
     of :attr:`fields`. Interactions with items that the model does not know are left out and counted in a warning. For
     a history without a known item, items are ranked by how often they stand in training; its scores are the
     logarithms of these counts plus 1.
 
     Args:
-        ranker: in evaluation mode, on its device.
-        config: the options that it was trained with.
+        backend: computes scores, by torch or onnxruntime.
         items: external ids by internal id, padding first.
-        counts: how often each item stands in training. *Shape:* (N,)
+        config: the options that the model was trained with.
         stored: the histories that came with the model, if there are any.
         batch_size: histories that are encoded at once.
 
     Attributes:
+        config: the options that the model was trained with.
         fields: names of the columns of users, items and times.
         dates: how dates among the times are read: as in the training log.
+        stored: the histories that came with the model; None if there are none.
     """
 
     def __init__(
         self,
-        ranker: Ranker,
-        config: Mapping[str, Any],
+        backend: TorchBackend | OnnxBackend,
         items: Items,
-        counts: Tensor,
+        config: Mapping[str, Any],
         stored: Histories | None = None,
         batch_size: int = BATCH_SIZE,
     ) -> None:
-        self.ranker, self.config, self.counts = ranker, config, counts
-        self._torch = TorchScorer(ranker, counts)
-        self._in_order = bool(config.get("in_order"))
-        user, item, time = (config[field] for field in NAMES_OF_COLUMNS)
-        dates = Dates(config.get("date_format"), config.get("timezone"))
-        super().__init__(
-            self._torch, items, (user, item, time), dates, bool(config["exclude_seen"]), stored, batch_size
-        )
+        _check("batch_size", batch_size, whole(1))
+        self.config, self.stored, self.batch_size = config, stored, batch_size
+        self.fields: tuple[str, str, str] = tuple(config[name] for name in NAMES_OF_COLUMNS)
+        self.dates = Dates(config.get("date_format"), config.get("timezone"))
+        self._backend, self._items = backend, items
+        self._popularity: Floats = np.log(backend.counts + 1.0).astype(np.float32)
 
-    @torch.no_grad()
+    @property
+    def items(self) -> list[str]:
+        """External ids of the catalogue."""
+        return list(self._items.tokens[1:])
+
+    @property
+    def counts(self) -> NDArray[np.int64]:
+        """How often each item stands in training. *Shape:* (N,)."""
+        return self._backend.counts
+
+    @property
+    def ranker(self) -> Ranker:
+        """The network of a checkpoint."""
+        return self._backend.ranker
+
+    @property
+    def viewed(self) -> ViewedRule:
+        """The rule of ``filter_viewed="auto"``: it follows the learnt ``seen_bias``, or else the metric."""
+        return viewed_rule(self._backend.seen_bias, bool(self.config["exclude_seen"]))
+
+    def read(self, histories: ByUser | pd.DataFrame | Histories | None, warn: bool = True) -> Histories:
+        """Read histories once, to ask several things about them.
+
+        Args:
+            histories: as the class takes them; None for those that came with the model.
+            warn: of interactions that are left out.
+
+        Raises:
+            UserError: they have another form.
+        """
+        if isinstance(histories, Histories):
+            return histories
+        if histories is None:
+            if self.stored is None:
+                raise UserError(
+                    "there are no histories in this checkpoint; give some (--input=FILE), "
+                    "or train with --keep_histories=True"
+                )
+            return self.stored
+        given, time = as_pandas(histories), self.fields[2]
+        if isinstance(given, Mapping) and {*self.fields[:2]} <= given.keys():
+            raise UserError("the histories are a dictionary of columns; make a frame of it: pandas.DataFrame(...)")
+        known = read_histories(given, self._items, self.fields, self.dates)
+        if warn and known.skipped:
+            getLogger(__name__).warning(
+                f"{known.skipped} of {known.skipped + len(known.items)} interactions are left out: the model does not "
+                f"know their items, such as {short(known.example)}"
+            )
+        if warn and isinstance(given, pd.DataFrame) and time not in given and not self.config.get("in_order"):
+            getLogger(__name__).warning(f"there is no column {time!r}, so that the rows are taken in their order")
+        return known
+
+    def recommend(
+        self,
+        histories: ByUser | pd.DataFrame | Histories | None = None,
+        k: int = 10,
+        filter_viewed: bool | Literal["auto"] = "auto",
+        items_to_recommend: Ids | None = None,
+        exclude: Ids | Mapping[Any, Ids] | None = None,
+    ) -> pd.DataFrame:
+        """Return the k best next items of each history.
+
+        Args:
+            histories: of anybody; None for those that came with the model.
+            k: items a history. There are fewer if fewer are left to recommend.
+            filter_viewed: leave the items of a history out; ``auto`` does what :attr:`viewed` says.
+            items_to_recommend: recommend only these. Default: all.
+            exclude: items that are not recommended: a list for all, or a dictionary by user.
+
+        Returns:
+            Columns user, item (named as in :attr:`fields`), rank from 1, and score; users in the order in which they
+            were given, the best item first.
+
+        Raises:
+            UserError: an argument has a value that it cannot have.
+        """
+        _check("k", k, whole(1))
+        _check("filter_viewed", filter_viewed, or_auto(SWITCH))
+        leave_out = self.viewed.left_out if filter_viewed == AUTO else filter_viewed
+        known = self.read(histories)
+        for_all, by_user = (None, exclude) if isinstance(exclude, Mapping) else (exclude, None)
+        allowed = self._allowed(items_to_recommend, for_all)
+        excluded = None if by_user is None else excluded_items(by_user, known, self._items)
+        k = min(k, len(self._items.tokens) - 1 if allowed is None else len(allowed))
+        scores = np.full((len(known), k), -np.inf, dtype=np.float32)
+        items = np.zeros((len(known), k), dtype=np.int64)
+        for rows, has_known in self._batches(known, self._backend.makes_all_scores):
+            seen = known.pairs(rows)
+            removed = seen if leave_out else (seen[0][:0], seen[1][:0])
+            if excluded is not None:
+                more = excluded.pairs(rows)
+                removed = np.concatenate([removed[0], more[0]]), np.concatenate([removed[1], more[1]])
+            if has_known:
+                best = self._backend.best(self._shown(known, rows), seen, k, removed, allowed)
+            else:
+                best = self._most_popular(len(rows), k, removed, allowed)
+            scores[rows], items[rows] = best
+        _check_scores(scores)
+        rows, columns = np.isfinite(scores).nonzero()
+        return self._table(known, rows, items[rows, columns], scores[rows, columns], columns + 1)
+
+    def score(self, histories: ByUser | pd.DataFrame | Histories, items: Ids) -> pd.DataFrame:
+        """Score some items for each history; higher is more likely next.
+
+        Args:
+            histories: of anybody.
+            items: to score, the same for all.
+
+        Returns:
+            Columns user, item and score, in the order in which they were given.
+
+        Raises:
+            UserError: the model does not know one of the items.
+        """
+        chosen, known = self._items.known(items, "items"), self.read(histories)
+        scores = np.empty((len(known), len(chosen)), dtype=np.float32)
+        for rows, all_scores in self._scored(known):
+            scores[rows] = all_scores[:, chosen]
+        rows, columns = np.divmod(np.arange(scores.size), max(1, len(chosen)))
+        return self._table(known, rows, chosen[columns], scores.ravel())
+
+    def rank_of(
+        self,
+        histories: ByUser | pd.DataFrame | Histories,
+        items: Ids | Mapping[Any, Any],
+        filter_viewed: bool | None = None,
+    ) -> pd.DataFrame:
+        """Return the rank of an item among all items, for each history.
+
+        Args:
+            histories: of anybody.
+            items: one for each history: a list in their order, or a dictionary by user.
+            filter_viewed: whether other items of the history are left out of the ranking. Default: as in evaluation
+                (``exclude_seen``).
+
+        Returns:
+            Columns user, item, rank from 1, and score.
+
+        Raises:
+            UserError: the model does not know one of the items.
+        """
+        known = self.read(histories)
+        targets = one_for_each(items, known, self._items, "items")
+        ranks, scores = self._ranks(known, targets, filter_viewed)
+        return self._table(known, np.arange(len(known)), targets, scores, ranks)
+
+    def evaluate(
+        self,
+        histories: ByUser | pd.DataFrame | Histories | None = None,
+        targets: Ids | Mapping[Any, Any] | None = None,
+        topk: Sequence[int] = (10,),
+        filter_viewed: bool | None = None,
+    ) -> dict[str, float]:
+        """Return RecBole's metrics of the ranking of all items: the mean over users with one target each.
+
+        Args:
+            histories: of anybody; None for those that came with the model.
+            targets: what came next: an item for each history in their order, or a dictionary by user. An item that
+                the model does not know counts as missed. Default: the last item of each history, after those before.
+            topk: lengths of the list that the metrics look at.
+            filter_viewed: as in :meth:`rank_of`.
+
+        Returns:
+            ``mrr@K``, ``ndcg@K`` and ``hit@K`` for each K, and ``users``, how many there are.
+
+        Raises:
+            UserError: there is nobody to evaluate, or an argument has a value that it cannot have.
+        """
+        for k in topk:
+            _check("topk", k, whole(1))
+        known = self.read(histories)
+        if targets is None:
+            known, wanted = known.without_last()
+        else:
+            wanted = one_for_each(targets, known, self._items, "targets", unknown=True)
+        if not len(known):
+            raise NobodyError
+        ranks, _ = self._ranks(known, wanted, filter_viewed)
+        return metrics_of(np.where(wanted == PADDING, np.inf, ranks), topk)
+
     def similar_items(self, items: Ids, k: int = 10) -> pd.DataFrame:
         """Return the k items whose vectors have the highest cosine with an item's, the item itself left out.
 
@@ -76,41 +275,52 @@ class Recommender(BaseRecommender):
             Columns target_ITEM, ITEM (the name in :attr:`fields`), rank from 1, and score, the cosine.
 
         Raises:
-            UserError: the model does not know one of the items.
+            UserError: the model does not know one of the items, or was exported.
         """
-        check("k", k, whole(1))
-        targets = torch.from_numpy(self._items.known(items, "items")).to(self._torch.device)
-        vectors = F.normalize(self.ranker.encoder.catalogue, dim=1)
-        bias = vectors.new_zeros(len(vectors))
-        k = min(k, len(vectors) - 2)
-        best = []
-        for some in targets.split(self.batch_size):
-            itself = torch.arange(len(some), device=some.device), some
-            best.append(Catalogue(vectors, bias).best(vectors[some], k, [(*itself, -torch.inf)]))
-        cosines, others = (torch.cat(part).cpu().numpy() for part in zip(*best, strict=True))
+        _check("k", k, whole(1))
+        targets, field = self._items.known(items, "items"), self.fields[1]
+        cosines, others = self._backend.similar(targets, min(k, len(self._items.tokens) - 2), self.batch_size)
         rows, columns = np.isfinite(cosines).nonzero()
-        field = self.fields[1]
-        names = self._items.tokens[targets.cpu().numpy()]
         return pd.DataFrame(
             {
-                f"target_{field}": names[rows],
+                f"target_{field}": self._items.tokens[targets[rows]],
                 field: self._items.tokens[others[rows, columns]],
                 "rank": columns + 1,
                 "score": cosines[rows, columns],
             }
         )
 
-    @torch.no_grad()
     def item_vectors(self, with_bias: bool = False) -> Vectors:
         """Return the vector of each item.
 
         Args:
             with_bias: add the item's bias as a last number. The product with :meth:`user_vectors` of the same kind is
-                then the score that items are ranked by, but for ``seen_bias``.
+                then the score that items are ranked by, but for ``seen_bias`` and ``memory``.
+
+        Raises:
+            UserError: the model was exported.
         """
-        catalogue = self.ranker.catalogue()
-        vectors = torch.cat([catalogue.vectors, catalogue.bias.unsqueeze(1)], 1) if with_bias else catalogue.vectors
-        return Vectors(self._items.tokens[1:], vectors[1:].float().cpu().numpy())
+        return Vectors(self._items.tokens[1:], self._backend.item_vectors(with_bias)[1:])
+
+    def user_vectors(
+        self,
+        histories: ByUser | pd.DataFrame | Histories | None = None,
+        with_bias: bool = False,
+    ) -> Vectors:
+        """Return the vector from which the next item of each history is read; zeros for one without a known item.
+
+        Args:
+            histories: of anybody; None for those that came with the model.
+            with_bias: add 1 as a last number, for the product with an item's vector and bias.
+        """
+        known = self.read(histories)
+        vectors = np.zeros((len(known), self._backend.hidden_size), dtype=np.float32)
+        for rows, has_known in self._batches(known, False):
+            if has_known:
+                vectors[rows] = self._backend.vectors(self._shown(known, rows))
+        if with_bias:
+            vectors = np.hstack([vectors, np.ones((len(known), 1), np.float32)])
+        return Vectors(known.users, vectors)
 
     def explain(self, history: Ids, item: object) -> Explanation:
         """Say how much each item of a history has to do with the score of an item.
@@ -120,11 +330,150 @@ class Recommender(BaseRecommender):
             item: to explain.
 
         Returns:
-            The score, and a table of influences.
+            The score, and a table of influences: the score less that of the history without the item.
 
         Raises:
             UserError: the model does not know the item, or no item of the history.
         """
-        from recbole_bert4rec.recommend.explanation import explain
+        (target,), whole_history = self._items.known([item], "item"), self.read([history]).items
+        if not len(whole_history):
+            raise UserError("`history` has no item that the model knows, so nothing can be explained by it")
+        length = len(whole_history)
+        left_out = np.arange(max(0, length - self._backend.longest), length)
+        lists = [whole_history, *(np.delete(whole_history, place) for place in left_out)]
+        owners = np.repeat(np.arange(len(lists)), [len(some) for some in lists])
+        asked = Histories(np.arange(len(lists)).astype(object), np.concatenate(lists), offsets_of(owners, len(lists)))
+        shown, score = self._shown(asked, np.arange(len(lists))), np.empty(len(lists), np.float32)
+        size = self._rows_at_once()
+        for rows in np.split(np.arange(len(lists)), range(size, len(lists), size)):
+            score[rows] = self._backend.scores(shown[rows], asked.pairs(rows))[:, target]
+        influences = {
+            "position": np.arange(len(left_out))[::-1],
+            "item": self._items.tokens[whole_history[left_out]],
+            "influence": score[0] - score[1:],
+        }
+        return Explanation(str(self._items.tokens[target]), float(score[0]), pd.DataFrame(influences))
 
-        return explain(self.ranker, self._items, self.read([history]), int(self._items.known([item], "item")[0]))
+    def check_known(self, name: str, items: Ids) -> None:
+        """Refuse items of which the model knows none.
+
+        Args:
+            name: of the items in messages, such as a flag.
+            items: external ids.
+
+        Raises:
+            UserError: with an example of each side.
+        """
+        self._items.refuse_strangers(name, items)
+
+    def in_spelling(self, items: Ids) -> list[str]:
+        """Return ids of items as the training had them, ``12`` for ``12.0``; those of other items as they are."""
+        known = zip(items, self._items.ids_of(items), strict=True)
+        return [str(item if number == PADDING else self._items.tokens[number]) for item, number in known]
+
+    def _allowed(self, items: Ids | None, exclude: Ids | None) -> NDArray[np.int64] | None:
+        """Return the items that may be recommended, ascending; None for all."""
+        if items is None and exclude is None:
+            return None
+        allowed = np.arange(1, len(self._items.tokens))
+        if items is not None:
+            allowed = np.unique(self._items.those_known(items, "items_to_recommend"))
+            self._items.refuse_strangers("`items_to_recommend`", items)
+        if exclude is not None:
+            allowed = np.setdiff1d(allowed, self._items.those_known(exclude, "exclude"))
+        if not len(allowed):
+            raise UserError("`items_to_recommend` and `exclude` leave nothing to recommend")
+        return allowed
+
+    def _rows_at_once(self) -> int:
+        """Return how many histories are scored at once, if all scores of theirs are made."""
+        return max(1, min(self.batch_size, SCORES_AT_ONCE // len(self._items.tokens)))
+
+    def _batches(self, histories: Histories, all_scores: bool) -> Iterator[tuple[NDArray[np.intp], bool]]:
+        """Yield rows of similar length, the longest first, and True; then those without a known item, and False."""
+        lengths = histories.lengths
+        order = np.argsort(-np.minimum(lengths, self._backend.longest), kind="stable")
+        size = self._rows_at_once() if all_scores else self.batch_size
+        for has_known in (True, False):
+            some = order[(lengths[order] > 0) == has_known]
+            for begin in range(0, len(some), size):
+                yield some[begin : begin + size], has_known
+
+    def _shown(self, histories: Histories, rows: NDArray[np.intp]) -> NDArray[np.int64]:
+        """Return the items of some histories that the model reads, padded on the right. *Shape:* (B, L)."""
+        return histories.latest(rows, self._backend.longest)
+
+    def _scored(self, histories: Histories) -> Iterator[tuple[NDArray[np.intp], Floats]]:
+        """Yield rows of histories, and the scores of all items for them. *Shape:* (B,), (B, N)."""
+        for rows, has_known in self._batches(histories, True):
+            if has_known:
+                scores = self._backend.scores(self._shown(histories, rows), histories.pairs(rows))
+            else:
+                scores = np.tile(self._popularity, (len(rows), 1))
+            _check_scores(scores)
+            yield rows, scores
+
+    def _most_popular(
+        self, n_rows: int, k: int, removed: Pairs, allowed: NDArray[np.int64] | None
+    ) -> tuple[Floats, NDArray[np.int64]]:
+        """Return scores and items of the k most frequent items that are left for each row. *Shape:* (B, k) each."""
+        items = np.arange(1, len(self._popularity)) if allowed is None else allowed
+        most_removed = int(np.bincount(removed[0], minlength=1).max())
+        items = items[np.argsort(-self._popularity[items], kind="stable")[: k + most_removed]]
+        scores = np.tile(self._popularity[items], (n_rows, 1))
+        column = np.full(len(self._popularity), -1)
+        column[items] = np.arange(len(items))
+        among = column[removed[1]] >= 0
+        scores[removed[0][among], column[removed[1][among]]] = -np.inf
+        order = np.argsort(-scores, axis=1, kind="stable")[:, :k]
+        return np.take_along_axis(scores, order, 1), items[order]
+
+    def _ranks(
+        self, histories: Histories, targets: NDArray[np.int64], filter_viewed: bool | None
+    ) -> tuple[NDArray[np.int64], Floats]:
+        """Return rank, from 1, and score of each history's target; those of a target that is padding mean nothing.
+
+        A target stands in the middle of the items with its score, or just after it.
+        """
+        _check("filter_viewed", filter_viewed, or_null(SWITCH))
+        leave_out = self.config["exclude_seen"] if filter_viewed is None else filter_viewed
+        ranks = np.empty(len(histories), dtype=np.int64)
+        values = np.empty(len(histories), dtype=np.float32)
+        for rows, scores in self._scored(histories):
+            columns = targets[rows, None]  # (B, 1)
+            target_scores = np.take_along_axis(scores, columns, 1)
+            scores[:, PADDING] = -np.inf
+            if leave_out:
+                scores[histories.pairs(rows)] = -np.inf
+            np.put_along_axis(scores, columns, -np.inf, 1)
+            equal = (scores == target_scores).sum(1)
+            ranks[rows] = 1 + (scores > target_scores).sum(1) + (equal + 1) // 2
+            values[rows] = target_scores[:, 0]
+        return ranks, values
+
+    def _table(
+        self,
+        histories: Histories,
+        rows: NDArray[np.intp],
+        items: NDArray[np.int64],
+        scores: Floats,
+        ranks: NDArray[np.int64] | None = None,
+    ) -> pd.DataFrame:
+        """Return a table with a row for each of some pairs of history and item."""
+        user, item, _ = self.fields
+        check_names_of_columns(user, item)
+        columns = {user: histories.users[rows], item: self._items.tokens[items]}
+        rank = {} if ranks is None else {"rank": ranks}
+        return pd.DataFrame({**columns, **rank, "score": scores}).infer_objects()
+
+
+def _check_scores(scores: Floats) -> None:
+    """Refuse a model whose scores are not numbers."""
+    if np.isnan(scores).any():
+        raise UserError("some scores of this model are not numbers, so that it ranks nothing; train it again")
+
+
+def _check(name: str, value: object, kind: Kind) -> None:
+    """Refuse an argument's value that is not of its kind."""
+    if not kind.accepts(value):
+        raise UserError(f"`{name}` must be {kind.wanted}, but is {short(value)}")

@@ -31,6 +31,7 @@ from recbole_bert4rec.recommend.answers import check_names_of_columns
 from recbole_bert4rec.recommend.histories import Histories
 from recbole_bert4rec.recommend.ids import Items
 from recbole_bert4rec.recommend.recommender import Recommender
+from recbole_bert4rec.recommend.torch_backend import TorchBackend
 from recbole_bert4rec.system.constants import FOR_THE_USER
 from recbole_bert4rec.system.environment import find_config
 from recbole_bert4rec.system.errors import UserError
@@ -158,7 +159,7 @@ def recommender_of(model: BERT4Rec, dataset: BERT4RecDataset) -> Recommender:
     users = np.array(told["users"], dtype=object)
     histories = Histories(users, told["items"].numpy(), told["offsets"].numpy())
     options, items = dataset.config.final_config_dict, Items(item_tokens(dataset))
-    return Recommender(model.eval(), options, items, dataset.training_counts(), histories)
+    return Recommender(TorchBackend(model.eval(), dataset.training_counts()), items, options, histories)
 
 
 def write_recommendations(data: Data, trainer: Observed, path: str, k: int) -> None:

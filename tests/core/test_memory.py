@@ -15,7 +15,7 @@ from recbole_bert4rec.core import memory
 from recbole_bert4rec.core.encoder import EncoderOptions
 from recbole_bert4rec.core.memory import DAMPING, DECAY, SPAN, Memory, count_transitions
 from recbole_bert4rec.options.table import OPTIONS
-from recbole_bert4rec.recommend.torch_scorer import TrainedRanker
+from recbole_bert4rec.recommend.torch_backend import TrainedRanker
 from recbole_bert4rec.system.errors import UserError
 
 N_ITEMS = 12
