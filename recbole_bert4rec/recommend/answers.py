@@ -9,7 +9,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from recbole_bert4rec.recommend.histories import Pairs
 from recbole_bert4rec.system.errors import UserError
+
+Floats = NDArray[np.float32]
 
 
 class NobodyError(UserError):
@@ -28,7 +31,7 @@ class Vectors(NamedTuple):
     """
 
     ids: NDArray[np.object_]
-    vectors: NDArray[np.float32]
+    vectors: Floats
 
 
 class Explanation(NamedTuple):
@@ -84,6 +87,25 @@ def metrics_of(ranks: NDArray[np.floating[Any]], topk: Sequence[int]) -> dict[st
         metrics[f"ndcg@{k}"] = float(np.mean(hit / np.log2(ranks + 1)))
         metrics[f"hit@{k}"] = float(np.mean(hit))
     return {**metrics, "users": float(len(ranks))}
+
+
+def most_popular(
+    popularity: Floats, n_rows: int, k: int, removed: Pairs, allowed: NDArray[np.int64] | None
+) -> tuple[Floats, NDArray[np.int64]]:
+    """Return scores and items of the k most popular items that are left for each row; padding is none of them.
+
+    *Shape:* popularity (N,), allowed (C,) -> (B, k) each
+    """
+    items = np.arange(1, len(popularity)) if allowed is None else allowed
+    most_removed = int(np.bincount(removed[0], minlength=1).max())
+    items = items[np.argsort(-popularity[items], kind="stable")[: k + most_removed]]
+    scores = np.tile(popularity[items], (n_rows, 1))
+    column = np.full(len(popularity), -1)
+    column[items] = np.arange(len(items))
+    among = column[removed[1]] >= 0
+    scores[removed[0][among], column[removed[1][among]]] = -np.inf
+    order = np.argsort(-scores, axis=1, kind="stable")[:, :k]
+    return np.take_along_axis(scores, order, 1), items[order]
 
 
 def check_names_of_columns(user: str, item: str) -> None:

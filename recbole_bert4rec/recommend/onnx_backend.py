@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from recbole_bert4rec.core.memory import Memory
 from recbole_bert4rec.core.segments import pair_keys, split_keys
+from recbole_bert4rec.recommend.answers import Floats
 from recbole_bert4rec.recommend.histories import Pairs
 from recbole_bert4rec.recommend.ids import Items
 from recbole_bert4rec.recommend.recommender import BATCH_SIZE, Recommender
@@ -23,7 +24,6 @@ from recbole_bert4rec.system.errors import UserError, short
 FORMAT = "recbole_bert4rec export 5"
 GRAPH, OPTIONS, CATALOGUE, MEMORY = "model.onnx", "options.json", "items.json", "memory.npz"
 """Files of an exported folder."""
-Floats = NDArray[np.float32]
 
 
 class OnnxBackend:

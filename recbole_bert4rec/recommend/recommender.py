@@ -13,18 +13,19 @@ from numpy.typing import NDArray
 from recbole_bert4rec.options.kinds import AUTO, SWITCH, Kind, or_auto, or_null, whole
 from recbole_bert4rec.recommend.answers import (
     Explanation,
+    Floats,
     NobodyError,
     Vectors,
     ViewedRule,
     check_names_of_columns,
     metrics_of,
+    most_popular,
     viewed_rule,
 )
 from recbole_bert4rec.recommend.histories import (
     ByUser,
     Dates,
     Histories,
-    Pairs,
     as_pandas,
     excluded_items,
     offsets_of,
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
 BATCH_SIZE = 256
 """Histories that are encoded at once; more did not make it faster on two cores."""
 SCORES_AT_ONCE = 1 << 25
-Floats = NDArray[np.float32]
 
 
 class Recommender:
@@ -179,7 +179,7 @@ class Recommender:
             if has_known:
                 best = self._backend.best(self._shown(known, rows), seen, k, removed, allowed)
             else:
-                best = self._most_popular(len(rows), k, removed, allowed)
+                best = most_popular(self._popularity, len(rows), k, removed, allowed)
             scores[rows], items[rows] = best
         _check_scores(scores)
         rows, columns = np.isfinite(scores).nonzero()
@@ -412,21 +412,6 @@ class Recommender:
                 scores = np.tile(self._popularity, (len(rows), 1))
             _check_scores(scores)
             yield rows, scores
-
-    def _most_popular(
-        self, n_rows: int, k: int, removed: Pairs, allowed: NDArray[np.int64] | None
-    ) -> tuple[Floats, NDArray[np.int64]]:
-        """Return scores and items of the k most frequent items that are left for each row. *Shape:* (B, k) each."""
-        items = np.arange(1, len(self._popularity)) if allowed is None else allowed
-        most_removed = int(np.bincount(removed[0], minlength=1).max())
-        items = items[np.argsort(-self._popularity[items], kind="stable")[: k + most_removed]]
-        scores = np.tile(self._popularity[items], (n_rows, 1))
-        column = np.full(len(self._popularity), -1)
-        column[items] = np.arange(len(items))
-        among = column[removed[1]] >= 0
-        scores[removed[0][among], column[removed[1][among]]] = -np.inf
-        order = np.argsort(-scores, axis=1, kind="stable")[:, :k]
-        return np.take_along_axis(scores, order, 1), items[order]
 
     def _ranks(
         self, histories: Histories, targets: NDArray[np.int64], filter_viewed: bool | None

@@ -20,13 +20,13 @@ from recbole_bert4rec.core.ranker import Catalogue, Ranker
 from recbole_bert4rec.options.kinds import misfits
 from recbole_bert4rec.options.table import OPTIONS
 from recbole_bert4rec.options.user_models import chosen, class_name, known_as, named_in_file
+from recbole_bert4rec.recommend.answers import Floats
 from recbole_bert4rec.recommend.histories import Histories, Pairs
 from recbole_bert4rec.recommend.ids import Items
 from recbole_bert4rec.recommend.recommender import BATCH_SIZE, Recommender
 from recbole_bert4rec.system.constants import PADDING, OptionValues
 from recbole_bert4rec.system.errors import UserError
 
-Floats = NDArray[np.float32]
 Best = tuple[Floats, NDArray[np.int64]]
 """Scores and items of the best, best first. *Shape:* (B, k) each."""
 
