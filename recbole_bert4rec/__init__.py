@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from recbole_bert4rec.plugin.callbacks import Callback as Callback
     from recbole_bert4rec.plugin.callbacks import StopTraining as StopTraining
     from recbole_bert4rec.plugin.model import BERT4Rec as BERT4Rec
-    from recbole_bert4rec.recommend.appending import append_items as append_items
     from recbole_bert4rec.recommend.load import load as load
+    from recbole_bert4rec.recommend.new_items import append_items as append_items
     from recbole_bert4rec.recommend.recommender import Recommender as Recommender
     from recbole_bert4rec.training.run import RunResult as RunResult
     from recbole_bert4rec.training.run import run as run
@@ -32,7 +32,7 @@ _NAMES = {
     "experiments.tune": ("tune",),
     "plugin.callbacks": ("Callback", "StopTraining"),
     "plugin.model": ("BERT4Rec",),
-    "recommend.appending": ("append_items",),
+    "recommend.new_items": ("append_items",),
     "recommend.load": ("load",),
     "recommend.recommender": ("Recommender",),
     "training.run": ("RunResult", "run"),

@@ -18,9 +18,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(options: argparse.Namespace, flags: dict[str, str]) -> None:
     """Write the folder."""
-    from recbole_bert4rec.recommend.export import check_folder, export
+    from recbole_bert4rec.recommend.export import export
 
-    check_folder("--output", options.output)
     model = open_model(options, logit_adjustment=options.logit_adjustment)
     export(model, options.output)
     print(

@@ -53,7 +53,7 @@ def load(
         return exported_model(path, batch_size)
     from recbole_bert4rec import checkpoints
     from recbole_bert4rec.core.growth import VECTORS
-    from recbole_bert4rec.recommend.growing import with_cold_items
+    from recbole_bert4rec.recommend.new_items import with_cold_items
     from recbole_bert4rec.recommend.torch_backend import checkpoint_model
 
     state = checkpoints.read(path, mapped=True)

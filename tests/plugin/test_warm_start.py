@@ -314,9 +314,8 @@ def test_appended_items_have_no_features(featured: Old) -> None:
         ({"new": []}, {"new": [0.0] * 16}, "'new'"),
         ({"new": ["i1", "x"]}, None, "`neighbours`.*'x'"),
         ({"new": "i1"}, None, "`neighbours`"),
-        (None, [[0.0] * 16], "`vectors`"),
         (None, {"new": [np.nan] * 16}, "'new'"),
-        (None, {"new": ["a"] * 16}, "'new'"),
+        (None, {"new": [0.0] * 15}, "'new' must be 16"),
     ],
 )
 def test_what_cannot_be_appended_is_refused_and_nothing_is_written(

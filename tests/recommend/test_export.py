@@ -13,10 +13,10 @@ import pandas as pd
 import pytest
 import torch
 
-from recbole_bert4rec import ExportedModel, Recommender, UserError, load
+from recbole_bert4rec import Recommender, UserError, load
 from recbole_bert4rec.cli.main import main
 from recbole_bert4rec.recommend.export import Scoring, export
-from recbole_bert4rec.recommend.exported import CATALOGUE, FORMAT, GRAPH, MEMORY, OPTIONS
+from recbole_bert4rec.recommend.onnx_backend import CATALOGUE, FORMAT, GRAPH, MEMORY, OPTIONS
 from tests.helpers.extras import needs_onnx
 from tests.helpers.programs import BLOCKED, ROOT
 from tests.helpers.trained import CHOICES, Trained, trained
@@ -24,13 +24,10 @@ from tests.helpers.trained import CHOICES, Trained, trained
 LONGEST = 5
 
 
-def both(found: Trained, folder: str = "out") -> tuple[Recommender, ExportedModel]:
+def both(found: Trained) -> tuple[Recommender, Recommender]:
     model = load(found.file, "cpu")
-    assert isinstance(model, Recommender)
-    export(model, folder)
-    exported = load(folder)
-    assert isinstance(exported, ExportedModel)
-    return model, exported
+    export(model, "out")
+    return model, load("out")
 
 
 def asked(found: Trained) -> dict[str, list[str]]:
@@ -63,6 +60,7 @@ def answers_agree(found: Trained) -> None:
     model, exported = both(found)
     histories = asked(found)
     assert (exported.items, exported.fields, exported.viewed) == (model.items, model.fields, model.viewed)
+    assert exported.config == {name: model.config[name] for name in exported.config}
     scores = [one.score(histories, model.items) for one in (model, exported)]
     pd.testing.assert_frame_equal(*scores, atol=1e-4, rtol=0)
     vectors = [one.user_vectors(histories) for one in (model, exported)]
@@ -75,6 +73,9 @@ def answers_agree(found: Trained) -> None:
     ):
         tables = [one.recommend(histories, **how) for one in (model, exported)]
         agree_but_for_ties(*tables)
+    longest = max(histories.values(), key=len)
+    reasons = [one.explain(longest, "i3") for one in (model, exported)]
+    pd.testing.assert_frame_equal(reasons[1].table, reasons[0].table, atol=1e-4, rtol=0)
     metrics = [one.evaluate(histories, topk=[1, 5]) for one in (model, exported)]
     assert metrics[0] == pytest.approx(metrics[1], abs=1e-6)
 
@@ -90,15 +91,20 @@ def agree_but_for_ties(wanted: pd.DataFrame, found: pd.DataFrame) -> None:
 @pytest.mark.parametrize("objective", ["cloze", "next", "prefix"])
 def test_what_is_exported_is_what_the_ranker_scores(objective: str, write_inter: Any) -> None:
     """The twin of the graph, without the graph: no shape follows from a value, and the scores are the same."""
-    model = load(trained(write_inter, 3.0, objective=objective).file, "cpu")
-    assert isinstance(model, Recommender)
-    scoring = Scoring(model.ranker)
+    ranker = load(trained(write_inter, objective=objective, seen_bias=False).file, "cpu").ranker
     items = torch.tensor([[3, 4, 0, 0], [5, 0, 0, 0]])
-    vectors, scores = scoring(items)
-    wanted, shown = model.ranker.encode(items, torch.tensor([2, 1]))
+    vectors, scores = Scoring(ranker)(items)
+    wanted, shown = ranker.encode(items, torch.tensor([2, 1]))
     torch.testing.assert_close(vectors, wanted)
-    torch.testing.assert_close(scores[:, 1:], model.ranker.scores_of(wanted, shown)[:, 1:])
+    torch.testing.assert_close(scores[:, 1:], ranker.scores_of(wanted, shown)[:, 1:])
     assert torch.equal(scores[:, 0], torch.full((2,), -torch.inf))
+
+
+@needs_onnx
+def test_a_model_that_reads_a_single_item_is_exported(write_inter: Any) -> None:
+    model, exported = both(trained(write_inter, MAX_ITEM_LIST_LENGTH=2))
+    scores = [one.score([["i1", "i2"], ["i3"]], model.items) for one in (model, exported)]
+    pd.testing.assert_frame_equal(*scores, atol=1e-4, rtol=0)
 
 
 @needs_onnx
@@ -127,38 +133,27 @@ def test_the_command_writes_what_load_reads(small: Trained, capsys: pytest.Captu
     scores = [one.score(histories, model.items) for one in (model, load("out"))]
     pd.testing.assert_frame_equal(*scores, atol=1e-4, rtol=0)
     assert main(command) == 2
-    assert "--output=out " in capsys.readouterr().err
+    assert "out is there" in capsys.readouterr().err
     assert not list(Path().glob(".out*"))
-
-
-DAMAGES: list[tuple[str, str | None]] = [
-    (OPTIONS, "{"),
-    (OPTIONS, "[]"),
-    (OPTIONS, f'{{"format": "{FORMAT[:-1]}9"}}'),
-    (CATALOGUE, None),
-    (GRAPH, "no graph"),
-    (MEMORY, None),
-    (MEMORY, "no arrays"),
-]
 
 
 @needs_onnx
 @pytest.mark.slow
 def test_a_damaged_folder_and_what_cannot_be_asked_are_refused_in_one_line(write_inter: Any) -> None:
     _, exported = both(trained(write_inter, memory=True))
-    for number, (name, text) in enumerate(DAMAGES):
-        folder = Path(shutil.copytree("out", f"copy{number}"))
-        if text is None:
-            (folder / name).unlink()
-        else:
-            (folder / name).write_text(text)
-        with pytest.raises(UserError, match=f"{folder}.*({name}|{FORMAT})") as error:
+    bad = [(OPTIONS, "{"), (OPTIONS, '{"format": "9"}'), (CATALOGUE, ""), (GRAPH, "no graph"), (MEMORY, "")]
+    for name, text in bad:
+        folder = Path(shutil.copytree("out", f"copy of {name} with {len(text)}"))
+        (folder / name).write_text(text)
+        with pytest.raises(UserError, match=f"{folder}.*({name}|{FORMAT}|export)") as error:
             load(folder)
         assert "\n" not in str(error.value)
     for named, call in (
         ("1 of 1", lambda: exported.score([["i1"]], ["no"])),
-        ("export", lambda: load("out", logit_adjustment=1.0)),
-        ("processor", lambda: load("out", "cuda")),
+        ("checkpoint", lambda: exported.similar_items(["i1"])),
+        ("checkpoint", exported.item_vectors),
+        ("`logit_adjustment`", lambda: load("out", logit_adjustment=1.0)),
+        ("`device`", lambda: load("out", "cuda")),
         ("`batch_size`", lambda: load("out", batch_size=0)),
     ):
         with pytest.raises(UserError, match=named):

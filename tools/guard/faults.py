@@ -344,9 +344,9 @@ FAULTS = (
     ),
     _fault(
         "cold items unknown",
-        "recommend/growing.py",
-        '"item_tokens": all_tokens,',
-        '"item_tokens": state["item_tokens"],',
+        "recommend/new_items.py",
+        '"item_tokens": all_tokens}',
+        '"item_tokens": state["item_tokens"]}',
         "vectors",
         "recommend",
     ),
