@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ from recbole_bert4rec.core.growth import (
 )
 from recbole_bert4rec.core.memory import Memory
 from recbole_bert4rec.core.ranker import ITEM_DIGEST, digest_of_items, entry_of
+from recbole_bert4rec.recommend.histories import lists_by_user
 from recbole_bert4rec.recommend.ids import Ids, Items, as_texts
 from recbole_bert4rec.recommend.recommender import Recommender
 from recbole_bert4rec.recommend.torch_backend import checkpoint_model
@@ -68,17 +70,17 @@ def append_items(
         UserError: there is no new item; one is known, or given twice; a neighbour is not known; a vector has another
             length, or numbers that are not finite; or the file is refused as by :func:`~recbole_bert4rec.load`.
     """
-    neighbours, vectors = neighbours or {}, vectors or {}
+    named, lists = lists_by_user(neighbours or {}, "neighbours")
+    vectors = vectors or {}
     state = with_cold_items(checkpoints.read(path))
-    old, weights, new = Items(state["item_tokens"]), state["state_dict"], as_texts([*neighbours, *vectors])
+    old, weights, new = Items(state["item_tokens"]), state["state_dict"], as_texts([*named, *vectors])
     if not len(new):
         raise UserError("there is no new item; give `neighbours` or `vectors`")
     taken = (old.ids_of(new) != PADDING) | pd.Index(new).duplicated()
     if taken.any():
         raise UserError(f"new item {short(new[taken.argmax()])} is known to the model already, or given twice")
-    known = [torch.from_numpy(old.known(some, "neighbours")) for some in neighbours.values()]
-    counts = torch.tensor([len(some) for some in known], dtype=torch.int64)
-    beside = torch.repeat_interleave(counts), torch.cat([counts[:0], *known])
+    known = torch.from_numpy(old.known(list(chain.from_iterable(lists)), "neighbours"))
+    owners = torch.repeat_interleave(torch.tensor([len(some) for some in lists], dtype=torch.int64))
     name = _described_by(weights)
     told = weights[name][-1].repeat(len(vectors), 1)  # of columns that no file gave, nothing is known
     width = int(weights[WIDTH]) if name == VECTORS else told.shape[1]
@@ -88,7 +90,7 @@ def append_items(
             wanted = f"{width} finite numbers ({told.dtype}), as in the training, but is {short(vector)}"
             raise UserError(f"the vector of {short(item)} must be {wanted}; or give the item `neighbours`")
         row[:width] = numbers
-    state = with_new_items(state, new.tolist(), beside, told)
+    state = with_new_items(state, new.tolist(), (owners, known), told)
     grown = checkpoint_model(path, state, device, model=model)
     if output is not None:
         state["optimizer"] = {"state": {}, "param_groups": []}  # resuming.py refuses a training without it
