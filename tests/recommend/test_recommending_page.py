@@ -29,7 +29,7 @@ def test_the_examples_of_the_page_run() -> None:
             exec(block, names)
     names["model"].recommend(k=20).rename(columns={"rank": "timestamp"}).to_csv("log.csv", index=False)
     commands = [line for line in text.splitlines() if line.startswith("python -m recbole_bert4rec ")]
-    assert len(commands) == 7
+    assert len(commands) == 8
     commands = [command for command in commands if "--engine=ray" not in command]  # in test_recommend_on_ray.py
     if missing("onnx"):
         commands = [command for command in commands if " export " not in command]
