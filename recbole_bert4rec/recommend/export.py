@@ -55,7 +55,7 @@ def export(model: Recommender, folder: str | os.PathLike[str]) -> None:
     need("export", "onnx", "onnxruntime", "onnxscript")
     folder, ranker = Path(folder), copy.deepcopy(model.ranker).cpu()
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise UserError(f"{folder} is there and not empty; name a new folder")
+        raise UserError(f"{folder} is there already and is no empty folder; name a new one")
     max_items = ranker.objective.max_length - ranker.objective.appended
     options = {
         "format": FORMAT,
