@@ -113,3 +113,9 @@ def check_names_of_columns(user: str, item: str) -> None:
     for name in (user, item):
         if name in ("rank", "score"):
             raise UserError(f"the table has a column {name!r} of its own; train on a log whose column has another name")
+
+
+def check_scores(scores: Floats) -> None:
+    """Refuse a model whose scores are not numbers."""
+    if np.isnan(scores).any():
+        raise UserError("some scores of this model are not numbers, so that it ranks nothing; train it again")

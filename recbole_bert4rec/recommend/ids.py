@@ -51,31 +51,35 @@ class Items:
 
     def known(self, values: object, argument: str) -> NDArray[np.int64]:
         """Return internal ids of items that must be in the catalogue."""
-        ids, unknown = self._ids_and_unknown(values, argument)
-        if unknown is not None:
+        listed = list_of(values, f"`{argument}` must be a list of items")
+        ids = self.ids_of(listed)
+        if unknown := _unknown(listed, ids, argument):
             raise UserError(unknown)
         return ids
 
-    def those_known(self, values: object, argument: str) -> NDArray[np.int64]:
+    def those_known(self, values: object, argument: str, needed: bool = False) -> NDArray[np.int64]:
         """Return internal ids of the items that are in the catalogue; warn once that others are not."""
-        ids, unknown = self._ids_and_unknown(values, argument)
-        if unknown is not None and unknown not in self._warned:
+        listed = list_of(values, f"`{argument}` must be a list of items")
+        ids = self.ids_of(listed)
+        if needed:
+            self.refuse_strangers(f"`{argument}`", listed, ids)
+        unknown = _unknown(listed, ids, argument)
+        if unknown and unknown not in self._warned:
             self._warned.add(unknown)
             getLogger(__name__).warning(f"{unknown}; they are left out")
         known: NDArray[np.int64] = ids[ids != PADDING]
         return known
 
-    def refuse_strangers(self, name: str, values: Ids) -> None:
+    def refuse_strangers(self, name: str, values: Ids, ids: NDArray[np.int64]) -> None:
         """Refuse items of which none is in the catalogue."""
-        if len(values) and not self.ids_of(values).any():
-            raise UserError(nothing_known(name, len(values), next(iter(values)), self.tokens[1:]))
+        if len(ids) and not ids.any():
+            raise UserError(nothing_known(name, len(ids), next(iter(values)), self.tokens[1:]))
 
-    def _ids_and_unknown(self, values: object, argument: str) -> tuple[NDArray[np.int64], str | None]:
-        """Return internal ids, and a message about those that are not in the catalogue."""
-        listed = list_of(values, f"`{argument}` must be a list of items")
-        ids = self.ids_of(listed)
-        missing = [value for value, number in zip(listed, ids, strict=True) if number == PADDING]
-        return ids, unknown_items(f"`{argument}`", len(missing), len(ids), missing[0]) if missing else None
+
+def _unknown(values: list[Any], ids: NDArray[np.int64], argument: str) -> str:
+    """Say how many items are not in the catalogue; an empty text if all are."""
+    missing = np.flatnonzero(ids == PADDING)
+    return unknown_items(f"`{argument}`", len(missing), len(ids), values[missing[0]]) if len(missing) else ""
 
 
 def as_texts(values: Ids | pd.Series) -> NDArray[np.object_]:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from recbole_bert4rec.core.memory import Memory
 from recbole_bert4rec.core.segments import pair_keys, split_keys
-from recbole_bert4rec.recommend.answers import Floats
+from recbole_bert4rec.recommend.answers import Floats, check_scores
 from recbole_bert4rec.recommend.histories import Pairs
 from recbole_bert4rec.recommend.ids import Items
 from recbole_bert4rec.recommend.recommender import BATCH_SIZE, Recommender
@@ -56,6 +56,7 @@ class OnnxBackend:
         *Shape:* items (B, L), allowed (C,) -> (B, k) each
         """
         scores = self.scores(items, seen)
+        check_scores(scores)  # what is no number is in no order
         scores[removed] = -np.inf
         if allowed is not None:
             scores = scores[:, allowed]
@@ -101,14 +102,15 @@ def exported_model(folder: str | os.PathLike[str], batch_size: int = BATCH_SIZE)
     """Return the model of a folder that ``export`` wrote."""
     path = Path(folder)
     try:
-        options, catalogue = (dict(json.loads((path / name).read_text("utf-8"))) for name in (OPTIONS, CATALOGUE))
-    except (OSError, ValueError, TypeError) as error:
+        options, catalogue = (json.loads((path / name).read_text("utf-8")) for name in (OPTIONS, CATALOGUE))
+        items, counts = Items(catalogue["ids"]), np.array(catalogue["counts"], dtype=np.int64)
+        written_by = options.get("format")
+    except (OSError, ValueError, TypeError, LookupError, AttributeError) as error:
         raise UserError(f"{folder} is not a folder that `export` wrote: {error}") from error
-    if options.get("format") != FORMAT:
-        raise UserError(f"{folder} has the format {short(options.get('format'))}, but this version reads {FORMAT!r}")
-    counts = np.array(catalogue["counts"], dtype=np.int64)
+    if written_by != FORMAT:
+        raise UserError(f"{folder} has the format {short(written_by)}, but this version reads {FORMAT!r}")
     backend = OnnxBackend(path, options, counts)
-    return Recommender(backend, Items(catalogue["ids"]), options["config"], batch_size=batch_size)
+    return Recommender(backend, items, options["config"], batch_size=batch_size)
 
 
 def _memory(path: Path, n_items: int) -> Memory:

@@ -18,6 +18,7 @@ from recbole_bert4rec.recommend.answers import (
     Vectors,
     ViewedRule,
     check_names_of_columns,
+    check_scores,
     metrics_of,
     most_popular,
     viewed_rule,
@@ -181,7 +182,7 @@ class Recommender:
             else:
                 best = most_popular(self._popularity, len(rows), k, removed, allowed)
             scores[rows], items[rows] = best
-        _check_scores(scores)
+        check_scores(scores)
         rows, columns = np.isfinite(scores).nonzero()
         return self._table(known, rows, items[rows, columns], scores[rows, columns], columns + 1)
 
@@ -364,7 +365,7 @@ class Recommender:
         Raises:
             UserError: with an example of each side.
         """
-        self._items.refuse_strangers(name, items)
+        self._items.refuse_strangers(name, items, self._items.ids_of(items))
 
     def in_spelling(self, items: Ids) -> list[str]:
         """Return ids of items as the training had them, ``12`` for ``12.0``; those of other items as they are."""
@@ -377,8 +378,7 @@ class Recommender:
             return None
         allowed = np.arange(1, len(self._items.tokens))
         if items is not None:
-            allowed = np.unique(self._items.those_known(items, "items_to_recommend"))
-            self._items.refuse_strangers("`items_to_recommend`", items)
+            allowed = np.unique(self._items.those_known(items, "items_to_recommend", needed=True))
         if exclude is not None:
             allowed = np.setdiff1d(allowed, self._items.those_known(exclude, "exclude"))
         if not len(allowed):
@@ -410,7 +410,7 @@ class Recommender:
                 scores = self._backend.scores(self._shown(histories, rows), histories.pairs(rows))
             else:
                 scores = np.tile(self._popularity, (len(rows), 1))
-            _check_scores(scores)
+            check_scores(scores)
             yield rows, scores
 
     def _ranks(
@@ -450,12 +450,6 @@ class Recommender:
         columns = {user: histories.users[rows], item: self._items.tokens[items]}
         rank = {} if ranks is None else {"rank": ranks}
         return pd.DataFrame({**columns, **rank, "score": scores}).infer_objects()
-
-
-def _check_scores(scores: Floats) -> None:
-    """Refuse a model whose scores are not numbers."""
-    if np.isnan(scores).any():
-        raise UserError("some scores of this model are not numbers, so that it ranks nothing; train it again")
 
 
 def _check(name: str, value: object, kind: Kind) -> None:
