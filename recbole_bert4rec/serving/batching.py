@@ -1,134 +1,110 @@
-"""Collect the questions that wait while the model computes, and answer them together, the light ones first."""
+"""Collect the questions that wait while the model computes, and answer them together, long ones piece by piece."""
 
 from __future__ import annotations
 
 import asyncio
-import math
-import time
-from collections.abc import Callable, Hashable, Sequence
+from collections import deque
+from collections.abc import Awaitable, Callable, Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Generic, Protocol, TypeVar
+from dataclasses import dataclass, field
+from itertools import chain, islice
+from typing import Any, NamedTuple
+
+from prometheus_client import Histogram
+from starlette.exceptions import HTTPException
+
+MOST_WAITING, MOST_TOGETHER = 256, 64
+"""Questions that may wait, and parts of light ones, such as histories, that are answered together."""
+_PIECE, _IDS_OF_PIECE = 16, 2000
+"""Parts, and roughly their ids, that the model takes at once of a heavy question."""
+_TOGETHER = Histogram(
+    "recbole_bert4rec_batch_questions", "Questions that were answered together", buckets=(1, 2, 4, 8, 16, 32, 64)
+)
 
 
-class Weighed(Protocol):
-    """A question with a known amount of work."""
+class Call(NamedTuple):
+    """What questions must agree in to be answered together: a function of a list of parts, and its other arguments."""
 
-    @property
-    def work(self) -> float:
-        """Cost of the answer, in any unit."""
-
-    def agree_in(self) -> Hashable:
-        """Return a key: questions with equal keys can be one call of the model."""
+    function: Callable[..., Sequence[Any]]
+    arguments: tuple[Hashable, ...] = ()
 
 
-Q = TypeVar("Q", bound=Weighed)
-A = TypeVar("A")
-MOST = 256
-"""Questions that are answered together."""
-_WORK = 60_000.0
-"""Most work of a batch of several questions: about a tenth of a second, and 20 MB, on one core."""
-_WAITING, _SECONDS = 2048, 30.0
-"""Questions that may wait, and the seconds that those before a question may take."""
-_WORK_OF_CALL = 1500
-"""Work of a call of the model in addition to that of its questions."""
-_FIRST_GUESS, _KEEPS = 2e-6, 0.9
-"""Seconds of a unit of work at first, and the weight of earlier batches in later estimates."""
+@dataclass(eq=False)
+class _Waiting:
+    """A question that is not answered yet."""
+
+    call: Call
+    pieces: deque[list[Any]]
+    is_gone: Callable[[], Awaitable[bool]]
+    future: asyncio.Future[list[Any]]
+    answers: list[Any] = field(default_factory=list)
 
 
-class BusyError(Exception):
-    """Too much waits.
+class Batcher:
+    """Answers questions in a thread. A turn takes the light ones that wait, and a piece of one that is heavy.
 
-    Attributes:
-        seconds: to wait, roughly.
+    So a light question waits for one turn at most, unless there are more of them than a turn takes.
     """
 
-    def __init__(self, seconds: float) -> None:
-        super().__init__()
-        self.seconds = math.ceil(seconds)
-
-
-class Batcher(Generic[Q, A]):
-    """Answers questions in batches, one batch at a time in another thread.
-
-    A question that comes while nothing is computed is answered at once; those that come meanwhile wait. The oldest of
-    them is in the next batch, with the lightest of the others: no light one waits for many heavy ones. What a batch
-    holds and what waits are bounded by the work that questions take, not by their number alone. A question whose asker
-    is cancelled is dropped.
-    """
-
-    def __init__(
-        self, answer: Callable[[Sequence[Q]], Sequence[A | Exception]], observe: Callable[[int], None]
-    ) -> None:
-        self._answer, self._observe = answer, observe
-        self._waiting: dict[asyncio.Future[A], Q] = {}  # the oldest first
-        self._work_waiting = 0.0
+    def __init__(self) -> None:
+        self._light, self._heavy = deque[_Waiting](), deque[_Waiting]()
         self._some_wait = asyncio.Event()
-        self._work, self._seconds = _WORK, _WORK * _FIRST_GUESS
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="model")
 
-    async def ask(self, question: Q) -> A:
-        """Return the answer to a question."""
-        before = self._seconds / self._work * self._work_waiting
-        if len(self._waiting) >= _WAITING or before > _SECONDS:
-            raise BusyError(max(1.0, before))
-        future: asyncio.Future[A] = asyncio.get_running_loop().create_future()
-        self._waiting[future] = question
-        self._work_waiting += question.work
+    async def ask(
+        self, call: Call, parts: Sequence[Sequence[Any]], is_gone: Callable[[], Awaitable[bool]], is_heavy: bool = False
+    ) -> list[Any]:
+        """Return an answer for each part of a question, unless it is heavy and its client has gone."""
+        if len(self._light) + len(self._heavy) >= MOST_WAITING:
+            raise HTTPException(503, "too many questions wait; try again in 1 s", {"Retry-After": "1"})
+        size = min(_PIECE, max(1, _IDS_OF_PIECE // max(1, *map(len, parts))))
+        pieces = deque(list(parts[begin : begin + size]) for begin in range(0, len(parts), size))
+        question = _Waiting(call, pieces, is_gone, asyncio.get_running_loop().create_future())
+        (self._heavy if is_heavy or len(pieces) > 1 else self._light).append(question)
         self._some_wait.set()
-        try:
-            return await future
-        finally:
-            if future in self._waiting:  # nobody waits any more
-                self._take(future)
+        return await question.future
 
     async def run(self) -> None:
         """Answer questions until this is cancelled."""
-        try:
-            while True:
-                await self._some_wait.wait()
+        while await self._some_wait.wait():
+            turn = await self._next_turn()
+            if not turn:
                 self._some_wait.clear()
-                while self._waiting:
-                    await self._answer_some()
-        finally:
-            self._thread.shutdown(wait=False)
+            for call in dict.fromkeys(question.call for question in turn):
+                group = [question for question in turn if question.call == call]
+                pieces = [question.pieces.popleft() for question in group]
+                _TOGETHER.observe(len(group))
+                answered = asyncio.get_running_loop().run_in_executor(self._thread, _answer, call, pieces)
+                for question, answers in zip(group, await answered, strict=True):
+                    self._keep(question, answers)
 
-    async def _answer_some(self) -> None:
-        """Answer the questions whose turn it is."""
-        batch, work = self._next()
-        questions = list(batch.values())
-        self._observe(len(batch))
-        begin = time.monotonic()
-        try:
-            answers = await asyncio.get_running_loop().run_in_executor(self._thread, self._answer, questions)
-        except Exception as error:  # nobody may wait for ever
-            answers = [error] * len(batch)
-        self._seconds = _KEEPS * self._seconds + time.monotonic() - begin
-        self._work = _KEEPS * self._work + work
-        for future, answer in zip(batch, answers, strict=True):
-            if future.done():  # nobody waits any more
-                continue
-            if isinstance(answer, Exception):
-                future.set_exception(answer)
-            else:
-                future.set_result(answer)
+    async def _next_turn(self) -> list[_Waiting]:
+        """Take the light questions that fit in a turn, and the next heavy one that somebody waits for."""
+        turn, parts = list[_Waiting](), 0
+        while self._light and (parts := parts + len(self._light[0].pieces[0])) <= MOST_TOGETHER:
+            turn.append(self._light.popleft())
+        while self._heavy and await self._heavy[0].is_gone():
+            self._heavy.popleft().future.set_exception(HTTPException(499))
+        return [*turn, self._heavy.popleft()] if self._heavy else turn
 
-    def _next(self) -> tuple[dict[asyncio.Future[A], Q], float]:
-        """Take the oldest question, so that each has its turn, and the lightest of the others, as a batch holds."""
-        oldest = next(iter(self._waiting))
-        batch = {oldest: self._take(oldest)}
-        work, calls = batch[oldest].work, {batch[oldest].agree_in()}
-        for future, question in sorted(self._waiting.items(), key=lambda waiting: waiting[1].work):
-            call = question.agree_in()
-            more = question.work + (0 if call in calls else _WORK_OF_CALL)
-            if work + more > _WORK or len(batch) == MOST:
-                break
-            work += more
-            calls.add(call)
-            batch[future] = self._take(future)
-        return batch, work + _WORK_OF_CALL
+    def _keep(self, question: _Waiting, answers: list[Any] | Exception) -> None:
+        """Keep the answers to a piece; the question waits for its next turn, or is answered."""
+        if question.future.done():  # its request was ended
+            return
+        if isinstance(answers, Exception):
+            question.future.set_exception(answers)
+            return
+        question.answers += answers
+        if question.pieces:
+            self._heavy.append(question)
+        else:
+            question.future.set_result(question.answers)
 
-    def _take(self, future: asyncio.Future[A]) -> Q:
-        """Remove a question from those that wait."""
-        question = self._waiting.pop(future)
-        self._work_waiting = self._work_waiting - question.work if self._waiting else 0.0
-        return question
+
+def _answer(call: Call, pieces: list[list[Any]]) -> list[list[Any] | Exception]:
+    """Answer pieces of questions that agree; if one makes them fail, each by itself."""
+    try:
+        rest = iter(call.function(list(chain(*pieces)), *call.arguments))
+        return [list(islice(rest, len(piece))) for piece in pieces]
+    except Exception as error:  # to be raised for the asker
+        return [error] if len(pieces) == 1 else [_answer(call, [piece])[0] for piece in pieces]
