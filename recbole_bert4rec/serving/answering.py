@@ -16,6 +16,7 @@ import pandas as pd
 from prometheus_client import Counter
 
 from recbole_bert4rec.logs.items import read_names
+from recbole_bert4rec.recommend.onnx_backend import OPTIONS
 from recbole_bert4rec.recommend.recommender import Recommender
 from recbole_bert4rec.system.environment import folder_of_recbole
 from recbole_bert4rec.system.errors import UserError
@@ -129,7 +130,7 @@ class FollowedCheckpoint:
 def _stamp(path: Path) -> tuple[int, int, int] | None:
     """Return what changes when a checkpoint is replaced, or the options of an exported folder."""
     try:
-        status = (path / "options.json" if path.is_dir() else path).stat()
+        status = (path / OPTIONS if path.is_dir() else path).stat()
     except OSError:  # it is being replaced
         return None
     return status.st_mtime_ns, status.st_size, status.st_ino

@@ -30,9 +30,8 @@ from recbole_bert4rec.system.errors import UserError
 
 _SMALL_BODY, _MOST_LARGE = 1 << 16, 4
 """Bytes of a body that is read at once, and larger ones that are in memory together: ids take five times as much."""
-_SECONDS_OF_BODY, _SECONDS_TO_END = 10, 5
-"""Time for a client to send its body, and for running requests when the service ends."""
-_MOST_REQUESTS = 512
+_SECONDS_OF_BODY = 10
+"""Time for a client to send its body."""
 _HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -84,8 +83,8 @@ def make_server(followed: FollowedCheckpoint, host: str) -> uvicorn.Server:
             make_app(followed, ["localhost", "127.0.0.1", "[::1]", host] if _is_local(host) else ["*"]),
             http="h11",
             ws="none",
-            limit_concurrency=_MOST_REQUESTS,
-            timeout_graceful_shutdown=_SECONDS_TO_END,
+            limit_concurrency=512,
+            timeout_graceful_shutdown=5,
             log_level="error",  # a warning is a client's mistake: as many as it likes
             access_log=False,
             server_header=False,
@@ -131,8 +130,8 @@ def make_app(followed: FollowedCheckpoint, hosts: list[str]) -> FastAPI:
     @app.post("/explain")
     async def explain(question: ExplainQuestion, request: Request) -> Response:
         """Return the influence of each item of a history on the score of an item."""
-        pair = question.history, question.item
-        [answer] = await batcher.ask(Call(followed.current.explain), [pair], request.is_disconnected, True)
+        pair, call = (question.history, question.item), Call(followed.current.explain)
+        [answer] = await batcher.ask(call, [pair], request.is_disconnected, is_heavy=True)
         return JSONResponse(answer)
 
     @app.get("/search")
