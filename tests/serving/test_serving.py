@@ -19,6 +19,8 @@ from hypothesis import strategies as st
 
 from recbole_bert4rec import Recommender, UserError, load
 from recbole_bert4rec.cli.main import main
+from recbole_bert4rec.recommend.export import export
+from tests.helpers.extras import needs_onnx
 from tests.helpers.programs import wait_for
 from tests.helpers.service import Files, Service, files_of_two_models  # noqa: F401
 
@@ -279,6 +281,21 @@ def test_a_new_checkpoint_takes_over_under_load_and_a_damaged_one_does_not(files
         assert service.counted("reloads_total") >= 2
     finally:
         end.set()
+        service.stop()
+
+
+@needs_onnx
+def test_an_exported_folder_is_served(model: Recommender, tmp_path: Path) -> None:
+    export(model, tmp_path / "exported")
+    service = Service(str(tmp_path / "exported"))
+    try:
+        assert items_of(service.ask("recommend", {"histories": HISTORIES, "k": 4})[1]) == lists_of(model, 4)
+        assert service.ask("explain", {"history": ["i1"], "item": "i2"})[0] == 200
+        status, answer = service.ask("similar", {"items": ["i1"]})
+        assert (status, "checkpoint" in answer["detail"]) == (422, True)
+        os.utime(tmp_path / "exported" / "options.json", (1, 1))
+        wait_for(lambda: service.ask("health")[1]["loads"] == 2)
+    finally:
         service.stop()
 
 
