@@ -325,7 +325,7 @@ def test_items_are_found_by_id_and_name_and_have_names(service: Service) -> None
     assert "name" not in shown["i25"]
 
 
-def test_search_has_a_naive_twin(model: Recommender, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_search_has_a_naive_twin(monkeypatch: pytest.MonkeyPatch) -> None:
     items = [f"{i}a{i % 7}" for i in range(60)]
     names = ["" if i % 9 == 0 else f"Name {i % 13} Of {i}" for i in range(56)] + [
         "ΟΔΟΣ",
