@@ -1,121 +1,159 @@
-"""Answer questions with the latest models; questions that agree are one call of the model."""
+"""The model of a checkpoint that may be replaced: its answers, and the names of its items."""
 
 from __future__ import annotations
 
+import asyncio
+import sys
 from collections.abc import Callable, Sequence
-from itertools import chain, islice
-from typing import Any, NamedTuple
+from contextlib import suppress
+from datetime import UTC, datetime
+from logging import getLogger
+from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pandas as pd
+from prometheus_client import Counter
 
+from recbole_bert4rec.logs.items import read_names
+from recbole_bert4rec.recommend.onnx_backend import OPTIONS
 from recbole_bert4rec.recommend.recommender import Recommender
-from recbole_bert4rec.serving.items import ItemFile, ItemSearch
-from recbole_bert4rec.serving.questions import (
-    ExplainAnswer,
-    ExplainQuestion,
-    Ranked,
-    Reason,
-    RecommendAnswer,
-    Recommended,
-    RecommendQuestion,
-    ServiceQuestion,
-    SimilarAnswer,
-    SimilarQuestion,
-)
-from recbole_bert4rec.serving.reload import ReloadingFile
+from recbole_bert4rec.system.environment import folder_of_recbole
 from recbole_bert4rec.system.errors import UserError
 
-Answer = RecommendAnswer | SimilarAnswer | ExplainAnswer
+_SECONDS = 0.5
+"""Between two looks at the checkpoint."""
+_RELOADS = Counter("recbole_bert4rec_reloads", "Checkpoints that were loaded anew", ["result"])
 
 
-class Served(NamedTuple):
-    """A loaded checkpoint.
+class ServedModel:
+    """Answers of a model, as they are sent."""
+
+    def __init__(self, model: Recommender, names: dict[str, str]) -> None:
+        self.model, self._items, self._names = model, list(model.items), names
+        self._folded_ids = pd.Series(self._items, dtype=object).str.casefold()
+        self._folded_names = pd.Series([names.get(item, "") for item in self._items], dtype=object).str.casefold()
+
+    def recommend(self, histories: Sequence[Sequence[str]], *options: Any) -> list[dict[str, Any]]:
+        """Return the next items of each history, and how many of its items the model does not know."""
+        known = self.model.read(histories, warn=False)
+        table = self.model.recommend(known, *options)
+        lists = self._lists(table, table[self.model.fields[0]], len(histories))
+        unknown = np.array([len(history) for history in histories]) - known.lengths
+        return [{"items": items, "unknown": n} for items, n in zip(lists, unknown.tolist(), strict=True)]
+
+    def similar(self, items: Sequence[tuple[str]], k: int) -> list[list[dict[str, Any]]]:
+        """Return the items that are most like each of some items."""
+        table = self.model.similar_items([item for (item,) in items], k)
+        return self._lists(table, (table["rank"] == 1).cumsum() - 1, len(items))
+
+    def explain(self, questions: Sequence[tuple[Sequence[str], str]]) -> list[dict[str, Any]]:
+        """Return the influence of each item of a history on the score of an item, for pairs of both."""
+        answers = []
+        for found in (self.model.explain(history, item) for history, item in questions):
+            rows: list[Any] = found.table.to_dict("records")
+            reasons = [{**row, **self._shown(row["item"])} for row in rows]
+            answers.append({**self._shown(found.item), "score": found.score, "reasons": reasons})
+        return answers
+
+    def find(self, text: str, most: int) -> list[dict[str, str]]:
+        """Return items whose id or name contains the text, in upper or lower case.
+
+        An equal id comes first, then names that begin with the text, then names and then ids that contain it.
+        """
+        ids, names, text = self._folded_ids, self._folded_names, text.strip().casefold()
+        contain = names.str.contains(text, regex=False), ids.str.contains(text, regex=False)
+        matches = [ids == text, names.str.startswith(text), *contain]
+        places = pd.unique(np.concatenate([np.flatnonzero(match) for match in matches]))
+        return [self._shown(self._items[place]) for place in places[:most]]
+
+    def _lists(self, table: pd.DataFrame, rows: pd.Series, n: int) -> list[list[dict[str, Any]]]:
+        """Return the items of each of n rows; the table is sorted by rank."""
+        lists: list[list[dict[str, Any]]] = [[] for _ in range(n)]
+        items, scores = table[self.model.fields[1]].tolist(), table["score"].tolist()
+        for row, item, score in zip(rows.tolist(), items, scores, strict=True):
+            lists[row].append({**self._shown(item), "score": score})
+        return lists
+
+    def _shown(self, item: str) -> dict[str, str]:
+        return {"item": item, "name": self._names[item]} if item in self._names else {"item": item}
+
+
+class FollowedCheckpoint:
+    """A checkpoint, a file or an exported folder, that is loaded again whenever it is replaced.
 
     Attributes:
-        model: answers.
-        search: searches its catalogue.
+        current: its model. It is replaced, never changed.
+        about: what is served, and why the checkpoint as it is now could not be loaded.
     """
 
-    model: Recommender
-    search: ItemSearch
-
-
-def follow_checkpoint(
-    path: str, load: Callable[[str], Recommender], items: ItemFile, observe: Callable[[bool], None]
-) -> ReloadingFile[Served]:
-    """Load a checkpoint, and reload it whenever its file is replaced."""
-
-    def make() -> Served:
+    def __init__(self, path: str, load: Callable[[str], Recommender], items: str | None) -> None:
+        self._path, self._load, self._seen, self._loads = Path(path), load, _stamp(Path(path)), 0
         model = load(path)
-        return Served(model, ItemSearch(model.items, items.names_of(model.items)))
+        self._names = _names_beside(self._path, model) if items is None else _read_names(items, model)
+        self._take(model)
 
-    return ReloadingFile(path, make, observe)
+    def _take(self, model: Recommender) -> None:
+        self.current, self._loads = ServedModel(model, self._names), self._loads + 1
+        self.about: dict[str, Any] = {
+            "file": self._path.name,
+            "model": str(model.config["model"]),
+            "items": len(model.items),
+            "viewed": model.viewed.why,
+            "loaded": datetime.now(UTC).isoformat(timespec="seconds"),
+            "loads": self._loads,
+            "failure": None,
+        }
 
+    async def follow(self) -> None:
+        """Look at the checkpoint until this is cancelled."""
+        while True:
+            await asyncio.sleep(_SECONDS)
+            await asyncio.to_thread(self.update)
 
-class Answerer:
-    """Answers questions."""
-
-    def __init__(self, served: Sequence[ReloadingFile[Served]], items: ItemFile) -> None:
-        self._served, self._items = served, items
-
-    def __call__(self, questions: Sequence[ServiceQuestion]) -> list[Answer | Exception]:
-        """Return the answer, or the error, of each question."""
-        groups: dict[Any, list[int]] = {}
-        for index, question in enumerate(questions):
-            groups.setdefault(question.agree_in(), []).append(index)
-        answers: dict[int, Answer | Exception] = {}
-        for indices in groups.values():
-            answers |= zip(indices, self._together([questions[index] for index in indices]), strict=True)
-        return [answers[index] for index in range(len(questions))]
-
-    def _together(self, group: Sequence[Any]) -> Sequence[Answer | Exception]:
-        """Answer questions that agree; if one makes them fail, each by itself."""
-        first = group[0]
+    def update(self) -> None:
+        """Load the checkpoint if it has changed; keep the old model if that fails."""
+        seen = _stamp(self._path)
+        if seen is None or seen == self._seen:
+            return
+        self._seen = seen
         try:
-            if first.compared and len(self._served) < 2:
-                raise UserError("`compared` asks a second checkpoint, but the service was started without --compare")
-            model = self._served[first.compared].current.model
-            if isinstance(first, RecommendQuestion):
-                return self._recommend(model, group)
-            if isinstance(first, SimilarQuestion):
-                return self._similar(model, group)
-            return [self._explain(model, question) for question in group]
-        except Exception as error:  # to be raised for the asker
-            if len(group) == 1:
-                return [error]
-            return [answer for question in group for answer in self._together([question])]
+            self._take(self._load(str(self._path)))
+            result, said = "done", "was loaded anew"
+        except Exception as error:  # whatever is wrong with the file, the service goes on
+            self.about |= {"failure": str(error)}
+            result, said = "failed", f"cannot be loaded, so the one before stays: {error}"
+        getLogger(__name__).warning("%s %s", self._path, said)
+        _RELOADS.labels(result).inc()
 
-    def _recommend(self, model: Recommender, group: Sequence[RecommendQuestion]) -> list[RecommendAnswer]:
-        first = group[0]
-        histories = [history for question in group for history in question.histories]
-        known = model.read(histories, warn=False)
-        table = model.recommend(known, first.k, first.filter_viewed, first.items_to_recommend, first.exclude)
-        user, item, _ = model.fields
-        lists = self._lists(len(histories), table[user], table[item], table["score"])
-        lengths = known.lengths.tolist()
-        answers = [
-            Recommended(items=items, unknown=len(history) - length)
-            for items, history, length in zip(lists, histories, lengths, strict=True)
-        ]
-        rest = iter(answers)
-        return [RecommendAnswer(answers=list(islice(rest, len(question.histories)))) for question in group]
 
-    def _similar(self, model: Recommender, group: Sequence[SimilarQuestion]) -> list[SimilarAnswer]:
-        rows = {item: row for row, item in enumerate(dict.fromkeys(chain(*(question.items for question in group))))}
-        table = model.similar_items(list(rows), group[0].k)
-        field = model.fields[1]
-        lists = self._lists(len(rows), table[f"target_{field}"].map(rows), table[field], table["score"])
-        return [SimilarAnswer(answers=[lists[rows[item]] for item in question.items]) for question in group]
+def _stamp(path: Path) -> tuple[int, int, int] | None:
+    """Return what changes when a checkpoint is replaced, or the options of an exported folder."""
+    try:
+        status = (path / OPTIONS if path.is_dir() else path).stat()
+    except OSError:  # it is being replaced
+        return None
+    return status.st_mtime_ns, status.st_size, status.st_ino
 
-    def _explain(self, model: Recommender, question: ExplainQuestion) -> ExplainAnswer:
-        explanation = model.explain(question.history, question.item)
-        rows: Any = explanation.table.to_dict("records")
-        reasons = [Reason(**self._items.show(row.pop("item")), **row) for row in rows]
-        return ExplainAnswer(**self._items.show(explanation.item), score=explanation.score, reasons=reasons)
 
-    def _lists(self, n: int, rows: pd.Series, items: pd.Series, scores: pd.Series) -> list[list[Ranked]]:
-        """Return the items of each of n rows; the table is sorted by rank."""
-        lists: list[list[Ranked]] = [[] for _ in range(n)]
-        for row, item, score in zip(rows.tolist(), items.tolist(), scores.tolist(), strict=True):
-            lists[row].append(Ranked(**self._items.show(item), score=score))
-        return lists
+def _read_names(path: str, model: Recommender) -> dict[str, str]:
+    """Return the names of a file: those of its first column that is called, or ends with, name or title."""
+    ids, names = read_names(path, model.fields[1])
+    model.check_known(f"--items={path}", ids)
+    return {item: name for item, name in zip(model.in_spelling(ids), names, strict=True) if name}
+
+
+def _names_beside(checkpoint: Path, model: Recommender) -> dict[str, str]:
+    """Return the names of the data set's .item file: beside the checkpoint, or among the data of RecBole."""
+    dataset, folders = str(model.config["dataset"]), [checkpoint.parent]
+    with suppress(ModuleNotFoundError):  # RecBole need not be there
+        folders.append(folder_of_recbole() / "dataset_example" / dataset)
+    for file in (folder / f"{dataset}.item" for folder in folders):
+        if file.is_file():
+            try:
+                names = _read_names(str(file), model)
+                print(f"names of items from {file}; --items=FILE takes others", file=sys.stderr)
+                return names
+            except UserError as error:
+                print(f"items have no names: {error}", file=sys.stderr)
+    return {}

@@ -1,70 +1,37 @@
-"""The web application: its addresses, and the answers to mistakes."""
+"""The web application: its addresses, its limits, and the server that listens."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+import logging
+import socket
+import sys
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from importlib.resources import files
+from ipaddress import ip_address
 from typing import Annotated, Any
 
+import uvicorn
 from fastapi import FastAPI, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
-from prometheus_client import CONTENT_TYPE_LATEST
-from starlette.exceptions import HTTPException
+from fastapi.staticfiles import StaticFiles
+from prometheus_client import CONTENT_TYPE_LATEST, Counter, Histogram, generate_latest
 from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from recbole_bert4rec.serving.admission import Admission
-from recbole_bert4rec.serving.answering import Answer, Answerer, Served
-from recbole_bert4rec.serving.batching import Batcher, BusyError
-from recbole_bert4rec.serving.items import ItemFile
-from recbole_bert4rec.serving.metrics import Counted, ServiceMetrics
-from recbole_bert4rec.serving.questions import (
-    LARGEST_BODY,
-    Checkpoint,
-    ExplainAnswer,
-    ExplainQuestion,
-    Health,
-    Mistake,
-    RecommendAnswer,
-    RecommendQuestion,
-    SearchAnswer,
-    ServiceQuestion,
-    Shown,
-    SimilarAnswer,
-    SimilarQuestion,
-)
-from recbole_bert4rec.serving.reload import ReloadingFile, follow
-from recbole_bert4rec.system.errors import UserError, nearest
+from recbole_bert4rec.recommend.recommender import Recommender
+from recbole_bert4rec.serving.answering import FollowedCheckpoint
+from recbole_bert4rec.serving.batching import Batcher, Call
+from recbole_bert4rec.serving.questions import LARGEST_BODY, ExplainQuestion, RecommendQuestion, SimilarQuestion
+from recbole_bert4rec.system.errors import UserError
 
-_PAGE = {"": ("index.html", "text/html"), "page.js": ("page.js", "text/javascript")}
-_PAGE |= {"page.css": ("page.css", "text/css"), "icon.svg": ("icon.svg", "image/svg+xml")}
-_MOST_MISTAKES = 5
-"""Mistakes of a question that are listed."""
-_GONE = 499
-"""Status in the metrics of requests whose client has gone; nobody reads the answer."""
-_QUESTIONS: dict[str, type[ServiceQuestion]] = {
-    "/recommend": RecommendQuestion,
-    "/similar": SimilarQuestion,
-    "/explain": ExplainQuestion,
-}
-_WORDS = {
-    "missing": "is missing",
-    "model_attributes_type": "must be an object with the keys of a question",
-    "list_type": "must be a list",
-    "bool_type": "must be true or false",
-    "literal_error": "must be {expected}",
-    "too_short": "must have at least {min_length} elements, but has {actual_length}",
-    "too_long": "must have at most {max_length} elements, but has {actual_length}",
-}
-"""Plainer texts for some of pydantic's."""
-_MISTAKES: dict[int | str, dict[str, Any]] = {
-    400: {"model": Mistake, "description": "The body cannot be read"},
-    413: {"model": Mistake, "description": f"The body has more than {LARGEST_BODY} bytes"},
-    422: {"model": Mistake, "description": "The question cannot be answered; detail says why"},
-    503: {"model": Mistake, "description": "Too much is asked at once; Retry-After says when to try again"},
-}
+_SMALL_BODY, _MOST_LARGE = 1 << 16, 4
+"""Bytes of a body that is read at once, and larger ones that are in memory together: ids take five times as much."""
+_SECONDS_OF_BODY = 10
+"""Time for a client to send its body."""
 _HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -74,21 +41,68 @@ _HEADERS = {
 }
 """Of every answer: browsers run and load only files of the service itself."""
 
+_REQUESTS = Counter("recbole_bert4rec_requests", "Requests", ["path", "status"])
+_SECONDS = Histogram(
+    "recbole_bert4rec_request_seconds",
+    "Time of a request",
+    ["path"],
+    buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0),
+)
 
-def make_app(
-    served: Sequence[ReloadingFile[Served]], items: ItemFile, metrics: ServiceMetrics, hosts: Sequence[str] = ("*",)
-) -> FastAPI:
+
+def serve(checkpoint: str, load: Callable[[str], Recommender], items: str | None, host: str, port: int) -> None:
+    """Serve until it is stopped; ``items`` names a file of names."""
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(message)s")
+    logging.getLogger("recbole_bert4rec.recommend").setLevel(logging.ERROR)  # answers say which items are unknown
+    followed = FollowedCheckpoint(checkpoint, load, items)
+    with listen(host, port) as listening:
+        name = f"[{host}]" if ":" in host else host
+        print(f"serving {checkpoint} at http://{name}:{listening.getsockname()[1]}", file=sys.stderr)
+        if not _is_local(host):
+            print("whoever can reach this address can ask: there is no password", file=sys.stderr)
+        make_server(followed, host).run(sockets=[listening])
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Return a socket that listens."""
+    try:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        listening = socket.create_server((host, port), family=family)
+    except (OSError, OverflowError) as error:
+        raise UserError(
+            f"--host={host} --port={port} cannot be listened at: {error}; is another program there?"
+        ) from error
+    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # else an answer waits 40 ms for the client
+    return listening
+
+
+def make_server(followed: FollowedCheckpoint, host: str) -> uvicorn.Server:
+    """Make the server of a checkpoint."""
+    return uvicorn.Server(
+        uvicorn.Config(
+            make_app(followed, ["localhost", "127.0.0.1", "[::1]", host] if _is_local(host) else ["*"]),
+            http="h11",
+            ws="none",
+            limit_concurrency=512,
+            timeout_graceful_shutdown=5,
+            log_level="error",  # a warning is a client's mistake: as many as it likes
+            access_log=False,
+            server_header=False,
+            headers=list(_HEADERS.items()),
+        )
+    )
+
+
+def make_app(followed: FollowedCheckpoint, hosts: list[str]) -> FastAPI:
     """Make the application."""
-    batcher: Batcher[ServiceQuestion, Answer] = Batcher(Answerer(served, items), metrics.batch)
+    batcher = Batcher()
 
     @asynccontextmanager
     async def running(_: FastAPI) -> AsyncIterator[None]:
-        task, end = asyncio.create_task(batcher.run()), follow(served)
+        tasks = [asyncio.create_task(batcher.run()), asyncio.create_task(followed.follow())]
         yield
-        end.set()
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
+        for task in tasks:
+            task.cancel()
 
     app = FastAPI(
         title="recbole_bert4rec",
@@ -97,142 +111,133 @@ def make_app(
         docs_url=None,  # those pages load scripts from elsewhere
         redoc_url=None,
     )
-    _add_questions(app, batcher)
-    _add_looks(app, served, items, metrics)
-    _add_page(app)
-    _add_mistakes(app)
-    app.add_middleware(TrustedHostMiddleware, allowed_hosts=list(hosts), www_redirect=False)
-    app.add_middleware(Admission)
-    app.add_middleware(Counted, metrics=metrics, headers=_HEADERS)
+
+    @app.post("/recommend")
+    async def recommend(question: RecommendQuestion, request: Request) -> Response:
+        """Return the next items of each history."""
+        options = question.k, question.filter_viewed, question.items_to_recommend, question.exclude
+        call = Call(followed.current.recommend, options)
+        answers = await batcher.ask(call, question.parts(), request.is_disconnected)
+        return JSONResponse({"answers": answers})
+
+    @app.post("/similar")
+    async def similar(question: SimilarQuestion, request: Request) -> Response:
+        """Return the items that are most like each of some items."""
+        call = Call(followed.current.similar, (question.k,))
+        answers = await batcher.ask(call, question.parts(), request.is_disconnected)
+        return JSONResponse({"answers": answers})
+
+    @app.post("/explain")
+    async def explain(question: ExplainQuestion, request: Request) -> Response:
+        """Return the influence of each item of a history on the score of an item."""
+        pair, call = (question.history, question.item), Call(followed.current.explain)
+        [answer] = await batcher.ask(call, [pair], request.is_disconnected, is_heavy=True)
+        return JSONResponse(answer)
+
+    @app.get("/search")
+    def search(
+        text: Annotated[str, Query(min_length=1, max_length=100)], most: Annotated[int, Query(ge=1, le=100)] = 20
+    ) -> dict[str, Any]:
+        """Return items whose id or name has the text."""
+        return {"items": followed.current.find(text, most)}
+
+    @app.get("/health")
+    def health() -> dict[str, Any]:
+        """Return the served checkpoint."""
+        return {"status": "ok", **followed.about}
+
+    @app.get("/metrics", response_class=Response)
+    def metrics() -> Response:
+        """Return counts and times for Prometheus."""
+        return Response(generate_latest(), media_type=CONTENT_TYPE_LATEST)
+
+    app.add_exception_handler(UserError, _refuse)
+    app.add_exception_handler(RequestValidationError, _refuse_form)
+    app.mount("/", StaticFiles(directory=str(files(__package__) / "page"), html=True))
+    app.add_middleware(TrustedHostMiddleware, allowed_hosts=hosts, www_redirect=False)
+    app.add_middleware(bounded)
+    app.add_middleware(counted)
     return app
 
 
-def _add_questions(app: FastAPI, batcher: Batcher[ServiceQuestion, Answer]) -> None:
-    """Add the addresses that ask the model."""
-
-    @app.post("/recommend", response_model=RecommendAnswer, responses=_MISTAKES)
-    async def recommend(question: RecommendQuestion, request: Request) -> Response:
-        """Return the next items of each history."""
-        return await _answer(batcher, question, request)
-
-    @app.post("/similar", response_model=SimilarAnswer, responses=_MISTAKES)
-    async def similar(question: SimilarQuestion, request: Request) -> Response:
-        """Return the items that are most like each of some items."""
-        return await _answer(batcher, question, request)
-
-    @app.post("/explain", response_model=ExplainAnswer, responses=_MISTAKES)
-    async def explain(question: ExplainQuestion, request: Request) -> Response:
-        """Return the influence of each item of a history on the score of an item."""
-        return await _answer(batcher, question, request)
+async def _refuse(_: Request, error: Exception) -> Response:
+    return JSONResponse({"detail": str(error)}, 422)
 
 
-async def _answer(batcher: Batcher[ServiceQuestion, Answer], question: ServiceQuestion, request: Request) -> Response:
-    """Answer a question, unless its client goes first."""
-    answering = asyncio.ensure_future(batcher.ask(question))
-    gone = asyncio.ensure_future(_until_gone(request))
+async def _refuse_form(_: Request, error: Exception) -> Response:
+    """Answer as FastAPI does, but without what was asked, which may be long, and with few mistakes."""
+    assert isinstance(error, RequestValidationError)
+    mistakes = [{key: mistake[key] for key in ("type", "loc", "msg")} for mistake in error.errors()[:5]]
+    return JSONResponse({"detail": mistakes}, 422)
+
+
+def bounded(app: ASGIApp) -> ASGIApp:
+    """Refuse bodies that are too long, by their header or as they come; have few large ones in memory together."""
+    large = asyncio.Semaphore(_MOST_LARGE)
+
+    async def serve_bounded(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await app(scope, receive, send)
+            return
+        headers, body, more = dict(scope["headers"]), bytearray(), True
+        length = int(headers.get(b"content-length", b"0"))
+        async with AsyncExitStack() as turn:
+            if _SMALL_BODY < length <= LARGEST_BODY or b"transfer-encoding" in headers:
+                await turn.enter_async_context(large)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_SECONDS_OF_BODY):
+                    while more and max(length, len(body)) <= LARGEST_BODY:
+                        message = await receive()
+                        body += message.get("body", b"")
+                        more = message.get("more_body", False)
+            if more or len(body) > LARGEST_BODY:
+                detail = f"the body must have at most {LARGEST_BODY:,} bytes, and come within {_SECONDS_OF_BODY} s"
+                status = 413 if max(length, len(body)) > LARGEST_BODY else 408
+                await JSONResponse({"detail": detail}, status)(scope, receive, send)
+                return
+            whole = [{"type": "http.request", "body": bytes(body)}]
+
+            async def receive_whole() -> Message:
+                return whole.pop() if whole else await receive()
+
+            async def send_on(message: Message) -> None:
+                await turn.aclose()  # the next may come, however slowly this answer is read
+                await send(message)
+
+            await app(scope, receive_whole, send_on)
+
+    return serve_bounded
+
+
+def counted(app: ASGIApp) -> ASGIApp:
+    """Count requests and their time."""
+
+    async def serve_counted(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await app(scope, receive, send)
+            return
+        begin, status = time.perf_counter(), 500
+
+        async def send_on(message: Message) -> None:
+            nonlocal status
+            status = message.get("status", status)
+            await send(message)
+
+        try:
+            await app(scope, receive, send_on)
+        except asyncio.CancelledError:  # uvicorn waits no longer
+            await JSONResponse({"detail": "the service ends"}, 503)(scope, receive, send_on)
+        finally:
+            path = getattr(scope.get("route"), "path", "other")  # few, whatever is asked for
+            _REQUESTS.labels(path, str(status)).inc()
+            _SECONDS.labels(path).observe(time.perf_counter() - begin)
+
+    return serve_counted
+
+
+def _is_local(host: str) -> bool:
+    """Tell whether only this machine can reach an address."""
     try:
-        await asyncio.wait((answering, gone), return_when=asyncio.FIRST_COMPLETED)
-        if not answering.done():
-            return Response(status_code=_GONE)
-        answer = answering.result()
-    finally:
-        answering.cancel()
-        gone.cancel()
-    return Response(answer.model_dump_json(exclude_none=True), media_type="application/json")
-
-
-async def _until_gone(request: Request) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
-
-
-def _add_looks(app: FastAPI, served: Sequence[ReloadingFile[Served]], items: ItemFile, metrics: ServiceMetrics) -> None:
-    """Add the addresses that do not ask the model."""
-
-    @app.get("/search", responses={422: _MISTAKES[422]}, response_model_exclude_none=True)
-    def search(
-        text: Annotated[str, Query(min_length=1, max_length=100)], most: Annotated[int, Query(ge=1, le=100)] = 20
-    ) -> SearchAnswer:
-        """Return items whose id or name has the text."""
-        return SearchAnswer(items=[Shown(**items.show(item)) for item in served[0].current.search.find(text, most)])
-
-    @app.get("/health")
-    def health() -> Health:
-        """Return the served checkpoints."""
-        return Health(checkpoints=[_about(checkpoint) for checkpoint in served])
-
-    @app.get("/metrics", response_class=Response)
-    def count() -> Response:
-        """Return counts and times for Prometheus."""
-        return Response(metrics.text(), media_type=CONTENT_TYPE_LATEST)
-
-
-def _about(checkpoint: ReloadingFile[Served]) -> Checkpoint:
-    model = checkpoint.current.model
-    return Checkpoint(
-        file=checkpoint.path.rpartition("/")[2],
-        model=str(model.config["model"]),
-        items=len(model.items),
-        viewed=model.viewed.why,
-        loaded=checkpoint.loaded.isoformat(timespec="seconds"),
-        loads=checkpoint.loads,
-        failure=checkpoint.failure,
-    )
-
-
-def _add_page(app: FastAPI) -> None:
-    """Add the page for people."""
-    for path, (name, kind) in _PAGE.items():
-        content = (files(__package__) / "page" / name).read_bytes()
-        app.add_api_route(f"/{path}", _sender(content, kind), include_in_schema=False)
-
-
-def _sender(content: bytes, kind: str) -> Callable[[], Awaitable[Response]]:
-    async def send() -> Response:
-        return Response(content, media_type=kind)
-
-    return send
-
-
-def _in_words(mistake: dict[str, Any], path: str) -> str:
-    """Name a mistake in a question to a path, and its key."""
-    if mistake["type"] == "json_invalid":
-        return f"the body is no JSON, at character {mistake['loc'][-1]}: {mistake['ctx']['error']}"
-    if mistake["type"] == "value_error":
-        return str(mistake["ctx"]["error"])
-    where = ".".join(map(str, mistake["loc"]))
-    if mistake["type"] in _WORDS:
-        return f"{where} {_WORDS[mistake['type']].format(**mistake.get('ctx', {}))}"
-    if mistake["type"] != "extra_forbidden":
-        return f"{where}: {mistake['msg']}"
-    near = nearest(str(mistake["loc"][-1]), _QUESTIONS[path].model_fields)
-    return f"{where}: there is no such key{f'; did you mean {near}?' if near else ''}"
-
-
-def _add_mistakes(app: FastAPI) -> None:
-    """Answer every mistake in one line under ``detail``."""
-
-    def answer(status: int, detail: str, headers: dict[str, str] | None = None) -> JSONResponse:
-        return JSONResponse({"detail": detail}, status, headers)
-
-    @app.exception_handler(RequestValidationError)
-    async def unfit(request: Request, error: RequestValidationError) -> JSONResponse:
-        if request.method == "POST" and "json" not in request.headers.get("content-type", ""):
-            return answer(422, "the body must be JSON, with the header Content-Type: application/json")
-        mistakes = error.errors()
-        sentences = [_in_words(mistake, request.url.path) for mistake in mistakes[:_MOST_MISTAKES]]
-        more = [f"{len(mistakes) - len(sentences)} more"] if len(mistakes) > len(sentences) else []
-        return answer(422, "; ".join([*sentences, *more]).encode("utf-8", "replace").decode())
-
-    @app.exception_handler(UserError)
-    async def refused(_: Request, error: UserError) -> JSONResponse:
-        return answer(422, str(error))
-
-    @app.exception_handler(BusyError)
-    async def busy(_: Request, error: BusyError) -> JSONResponse:
-        detail = f"too many questions wait; try again in {error.seconds} s"
-        return answer(503, detail, {"Retry-After": str(error.seconds)})
-
-    @app.exception_handler(HTTPException)
-    async def other(_: Request, error: HTTPException) -> JSONResponse:
-        return answer(error.status_code, str(error.detail), dict(error.headers or {}))
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,134 +1,99 @@
-"""Collect the questions that wait while the model computes, and answer them together, the light ones first."""
+"""Collect the questions that wait while the model computes, and answer them together, long ones piece by piece."""
 
 from __future__ import annotations
 
 import asyncio
-import math
-import time
-from collections.abc import Callable, Hashable, Sequence
+from collections import deque
+from collections.abc import Awaitable, Callable, Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Generic, Protocol, TypeVar
+from itertools import chain, islice
+from typing import Any, NamedTuple
+
+from prometheus_client import Histogram
+from starlette.exceptions import HTTPException
+
+MOST_WAITING, MOST_TOGETHER = 256, 64
+"""Questions that may wait, and parts of light ones, such as histories, that are answered together."""
+_PIECE, _IDS_OF_PIECE = 16, 2000
+"""Parts, and roughly their ids, that the model takes at once of a long question."""
+_TOGETHER = Histogram(
+    "recbole_bert4rec_batch_questions", "Questions that were answered together", buckets=(1, 2, 4, 8, 16, 32, 64)
+)
 
 
-class Weighed(Protocol):
-    """A question with a known amount of work."""
+class Call(NamedTuple):
+    """What questions must agree in to be answered together: a function of a list of parts, and its other arguments."""
 
-    @property
-    def work(self) -> float:
-        """Cost of the answer, in any unit."""
-
-    def agree_in(self) -> Hashable:
-        """Return a key: questions with equal keys can be one call of the model."""
+    function: Callable[..., Sequence[Any]]
+    arguments: tuple[Hashable, ...] = ()
 
 
-Q = TypeVar("Q", bound=Weighed)
-A = TypeVar("A")
-MOST = 256
-"""Questions that are answered together."""
-_WORK = 60_000.0
-"""Most work of a batch of several questions: about a tenth of a second, and 20 MB, on one core."""
-_WAITING, _SECONDS = 2048, 30.0
-"""Questions that may wait, and the seconds that those before a question may take."""
-_WORK_OF_CALL = 1500
-"""Work of a call of the model in addition to that of its questions."""
-_FIRST_GUESS, _KEEPS = 2e-6, 0.9
-"""Seconds of a unit of work at first, and the weight of earlier batches in later estimates."""
+class _Piece(NamedTuple):
+    """Some parts of a question, and the future of their answers."""
+
+    call: Call
+    parts: Sequence[Any]
+    answers: asyncio.Future[list[Any]]
 
 
-class BusyError(Exception):
-    """Too much waits.
+class Batcher:
+    """Answers questions in a thread. A turn takes the light ones that wait, and a piece of one that is heavy.
 
-    Attributes:
-        seconds: to wait, roughly.
+    So a light question waits for one turn at most, unless there are more of them than a turn takes.
     """
 
-    def __init__(self, seconds: float) -> None:
-        super().__init__()
-        self.seconds = math.ceil(seconds)
-
-
-class Batcher(Generic[Q, A]):
-    """Answers questions in batches, one batch at a time in another thread.
-
-    A question that comes while nothing is computed is answered at once; those that come meanwhile wait. The oldest of
-    them is in the next batch, with the lightest of the others: no light one waits for many heavy ones. What a batch
-    holds and what waits are bounded by the work that questions take, not by their number alone. A question whose asker
-    is cancelled is dropped.
-    """
-
-    def __init__(
-        self, answer: Callable[[Sequence[Q]], Sequence[A | Exception]], observe: Callable[[int], None]
-    ) -> None:
-        self._answer, self._observe = answer, observe
-        self._waiting: dict[asyncio.Future[A], Q] = {}  # the oldest first
-        self._work_waiting = 0.0
+    def __init__(self) -> None:
+        self._light, self._heavy = deque[_Piece](), deque[_Piece]()
         self._some_wait = asyncio.Event()
-        self._work, self._seconds = _WORK, _WORK * _FIRST_GUESS
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="model")
 
-    async def ask(self, question: Q) -> A:
-        """Return the answer to a question."""
-        before = self._seconds / self._work * self._work_waiting
-        if len(self._waiting) >= _WAITING or before > _SECONDS:
-            raise BusyError(max(1.0, before))
-        future: asyncio.Future[A] = asyncio.get_running_loop().create_future()
-        self._waiting[future] = question
-        self._work_waiting += question.work
-        self._some_wait.set()
-        try:
-            return await future
-        finally:
-            if future in self._waiting:  # nobody waits any more
-                self._take(future)
+    async def ask(
+        self, call: Call, parts: Sequence[Sequence[Any]], is_gone: Callable[[], Awaitable[bool]], is_heavy: bool = False
+    ) -> list[Any]:
+        """Return an answer for each part of a question, unless it has several pieces and its client goes."""
+        if len(self._light) + len(self._heavy) >= MOST_WAITING:
+            raise HTTPException(503, "too many questions wait; try again in 1 s", {"Retry-After": "1"})
+        size = min(_PIECE, max(1, _IDS_OF_PIECE // max(1, *map(len, parts))))
+        waiting = self._heavy if is_heavy or len(parts) > size else self._light
+        answers: list[Any] = []
+        for begin in range(0, len(parts), size):  # a piece waits behind the next ones of others
+            if begin and await is_gone():
+                raise HTTPException(499)
+            piece = _Piece(call, parts[begin : begin + size], asyncio.get_running_loop().create_future())
+            waiting.append(piece)
+            self._some_wait.set()
+            answers += await piece.answers
+        return answers
 
     async def run(self) -> None:
         """Answer questions until this is cancelled."""
-        try:
-            while True:
-                await self._some_wait.wait()
+        while await self._some_wait.wait():
+            turn, parts = list[_Piece](), 0
+            while self._light and (parts := parts + len(self._light[0].parts)) <= MOST_TOGETHER:
+                turn.append(self._light.popleft())
+            if self._heavy:
+                turn.append(self._heavy.popleft())
+            if not turn:
                 self._some_wait.clear()
-                while self._waiting:
-                    await self._answer_some()
-        finally:
-            self._thread.shutdown(wait=False)
+            for call in dict.fromkeys(piece.call for piece in turn):
+                agreeing = [piece for piece in turn if piece.call == call]
+                _TOGETHER.observe(len(agreeing))
+                await self._answer(agreeing)
 
-    async def _answer_some(self) -> None:
-        """Answer the questions whose turn it is."""
-        batch, work = self._next()
-        questions = list(batch.values())
-        self._observe(len(batch))
-        begin = time.monotonic()
+    async def _answer(self, pieces: list[_Piece]) -> None:
+        """Answer pieces of questions that agree; if one makes them fail, each by itself."""
+        (function, arguments), parts = pieces[0].call, list(chain(*(piece.parts for piece in pieces)))
         try:
-            answers = await asyncio.get_running_loop().run_in_executor(self._thread, self._answer, questions)
-        except Exception as error:  # nobody may wait for ever
-            answers = [error] * len(batch)
-        self._seconds = _KEEPS * self._seconds + time.monotonic() - begin
-        self._work = _KEEPS * self._work + work
-        for future, answer in zip(batch, answers, strict=True):
-            if future.done():  # nobody waits any more
-                continue
-            if isinstance(answer, Exception):
-                future.set_exception(answer)
-            else:
-                future.set_result(answer)
-
-    def _next(self) -> tuple[dict[asyncio.Future[A], Q], float]:
-        """Take the oldest question, so that each has its turn, and the lightest of the others, as a batch holds."""
-        oldest = next(iter(self._waiting))
-        batch = {oldest: self._take(oldest)}
-        work, calls = batch[oldest].work, {batch[oldest].agree_in()}
-        for future, question in sorted(self._waiting.items(), key=lambda waiting: waiting[1].work):
-            call = question.agree_in()
-            more = question.work + (0 if call in calls else _WORK_OF_CALL)
-            if work + more > _WORK or len(batch) == MOST:
-                break
-            work += more
-            calls.add(call)
-            batch[future] = self._take(future)
-        return batch, work + _WORK_OF_CALL
-
-    def _take(self, future: asyncio.Future[A]) -> Q:
-        """Remove a question from those that wait."""
-        question = self._waiting.pop(future)
-        self._work_waiting = self._work_waiting - question.work if self._waiting else 0.0
-        return question
+            found = await asyncio.get_running_loop().run_in_executor(self._thread, function, parts, *arguments)
+        except Exception as error:  # it is the asker's
+            if len(pieces) > 1:
+                for piece in pieces:
+                    await self._answer([piece])
+            elif not pieces[0].answers.done():
+                pieces[0].answers.set_exception(error)
+            return
+        rest = iter(found)
+        for piece in pieces:
+            answers = list(islice(rest, len(piece.parts)))
+            if not piece.answers.done():  # its request was not ended
+                piece.answers.set_result(answers)

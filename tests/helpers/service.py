@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import threading
-from collections.abc import Sequence
 from functools import partial
 from typing import Any, NamedTuple
 from urllib.error import HTTPError
@@ -17,14 +16,10 @@ from recbole_bert4rec import load
 from tests.helpers.data import inter_writer
 from tests.helpers.trained import trained
 
-pytest.importorskip("fastapi", reason="the service needs `[serve]`")
-uvicorn = pytest.importorskip("uvicorn", reason="the service needs `[serve]`")
-pytest.importorskip("prometheus_client", reason="the service needs `[serve]`")
-from recbole_bert4rec.serving.answering import follow_checkpoint  # noqa: E402
-from recbole_bert4rec.serving.app import make_app  # noqa: E402
-from recbole_bert4rec.serving.items import ItemFile  # noqa: E402
-from recbole_bert4rec.serving.metrics import ServiceMetrics  # noqa: E402
-from recbole_bert4rec.serving.server import listen, make_server  # noqa: E402
+for library in ("fastapi", "uvicorn", "prometheus_client"):
+    pytest.importorskip(library, reason="the service needs `[serve]`")
+from recbole_bert4rec.serving.answering import FollowedCheckpoint  # noqa: E402
+from recbole_bert4rec.serving.app import listen, make_server  # noqa: E402
 
 NAMES = ["item_id:token\ttitle:token_seq", *(f"i{i}\tThing {i}" for i in range(24))]
 NAMES += ["i24\t<img src=x onerror=alert(1)>", "i25\t"]
@@ -41,13 +36,11 @@ class Files(NamedTuple):
 class Service:
     """A server in a thread of its own."""
 
-    def __init__(self, *checkpoints: str, items: str | None = None, hosts: Sequence[str] = ("127.0.0.1",)) -> None:
-        metrics, names = ServiceMetrics(), ItemFile(items, "item_id")
-        served = [follow_checkpoint(path, partial(load, device="cpu"), names, metrics.reload) for path in checkpoints]
+    def __init__(self, checkpoint: str, items: str | None = None) -> None:
         listening = listen("127.0.0.1", 0)
         self.place = listening.getsockname()
         self.address = f"http://127.0.0.1:{self.place[1]}"
-        self._server = make_server(make_app(served, names, metrics, hosts))
+        self._server = make_server(FollowedCheckpoint(checkpoint, partial(load, device="cpu"), items), "127.0.0.1")
         self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [listening]})
         self._thread.start()
 

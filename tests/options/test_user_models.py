@@ -254,15 +254,15 @@ def test_only_a_class_that_the_user_names_is_loaded(
 def test_serve_loads_the_class_that_the_user_names(
     module: str, write_inter: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    server = pytest.importorskip("recbole_bert4rec.serving.server", reason="the service needs `[serve]`")
+    app = pytest.importorskip("recbole_bert4rec.serving.app", reason="the service needs `[serve]`")
     result = run(model=f"{module}:Mine", **request_of(write_inter, epochs=1))
     monkeypatch.setattr(user_models, "_KNOWN", {})
     served: list[Any] = []
-    monkeypatch.setattr(server, "serve", lambda *given: served.extend(given))
+    monkeypatch.setattr(app, "serve", lambda *given: served.extend(given))
     assert main(["serve", f"--checkpoint={result.checkpoint}", f"--model={module}:Mine", "--device=cpu"]) == 0
-    files, opened, *_ = served
+    checkpoint, opened, *_ = served
     monkeypatch.setattr(user_models, "_KNOWN", {})  # as when a new file takes the place of the first
-    assert type(opened(files[0]).ranker).__name__ == "Mine"
+    assert type(opened(checkpoint).ranker).__name__ == "Mine"
 
 
 def test_recboles_own_functions_take_a_class(module: str, write_inter: Any) -> None:

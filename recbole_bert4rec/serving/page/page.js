@@ -3,164 +3,104 @@
 
 const LENGTH = 10;
 const byId = (id) => document.getElementById(id);
+const nameOf = (shown) => shown.name || shown.item;
 const names = new Map(); // what is known of items, by id
-let checkpoints = [];
+let viewed = "";
 let history = [];
 let asked = 0; // the last question of each kind; answers to earlier ones come too late
 let searched = 0;
 
 async function ask(path, question) {
-  const options = question && {
-    method: "POST",
-    headers: { "Content-Type": "application/json" },
-    body: JSON.stringify(question),
-  };
-  const answer = await fetch(path, options);
+  const headers = { "Content-Type": "application/json" };
+  const answer = await fetch(path, question && { method: "POST", headers, body: JSON.stringify(question) });
   const content = await answer.json();
-  if (!answer.ok) throw new Error(content.detail);
-  return content;
-}
-
-function tell(error) {
-  byId("mistake").textContent = error ? error.message : "";
-  byId("mistake").hidden = !error;
+  if (answer.ok) return content;
+  throw new Error([content.detail].flat().map((mistake) => mistake.msg || mistake).join("; "));
 }
 
 function guarded(action) {
   return async (...values) => {
-    try {
-      await action(...values);
-      tell(null);
-    } catch (error) {
-      tell(error);
-    }
+    let mistake = "";
+    await Promise.resolve(action(...values)).catch((error) => (mistake = error.message));
+    byId("mistake").textContent = mistake;
+    byId("mistake").hidden = !mistake;
   };
 }
 
-const nameOf = (shown) => shown.name || shown.item;
+function element(tag, text, kind = "") {
+  return Object.assign(document.createElement(tag), { textContent: text, className: kind });
+}
 
 function row(shown, more, actions) {
   names.set(shown.item, shown);
-  const line = byId("item").content.firstElementChild.cloneNode(true);
+  const line = document.querySelector("template").content.firstElementChild.cloneNode(true);
   line.dataset.item = shown.item;
   line.querySelector(".name").textContent = nameOf(shown);
   line.querySelector(".more").textContent = [shown.name && `id ${shown.item}`, more].filter(Boolean).join(" · ");
   for (const [word, action] of Object.entries(actions)) {
-    const button = document.createElement("button");
-    button.type = "button";
-    button.textContent = word;
-    button.setAttribute("aria-label", `${word}: ${nameOf(shown)}`);
-    button.addEventListener("click", guarded(() => action(line)));
+    const button = Object.assign(element("button", word), { type: "button", ariaLabel: `${word}: ${nameOf(shown)}` });
+    button.addEventListener("click", guarded(async () => action(line.querySelector(".below"))));
     line.querySelector(".buttons").append(button);
   }
   return line;
 }
 
-function below(line, kind, ...content) {
-  const place = line.querySelector(".below");
+function show(place, kind, ...content) {
   place.hidden = !place.hidden && place.dataset.kind === kind;
   place.dataset.kind = kind;
   place.replaceChildren(...content);
 }
 
-function paragraph(text) {
-  const element = document.createElement("p");
-  element.textContent = text;
-  return element;
+async function similar(item, place) {
+  const { answers: [answer] } = await ask("similar", { items: [item], k: LENGTH });
+  const list = element("ul", "");
+  list.append(...answer.map((shown) => row(shown, shown.score.toFixed(2), { add: () => add(shown) })));
+  show(place, "similar", element("p", "Most similar:"), list);
 }
 
-async function similar(item, compared, line) {
-  const { answers } = await ask("similar", { items: [item], k: LENGTH, compared });
-  const list = document.createElement("ul");
-  list.className = "items";
-  for (const shown of answers[0]) list.append(row(shown, shown.score.toFixed(2), { add: () => add(shown) }));
-  below(line, "similar", paragraph("Most similar:"), list);
-}
-
-async function why(item, compared, line) {
-  const { reasons, score } = await ask("explain", { history, item, compared });
+async function why(item, place) {
+  const { reasons, score } = await ask("explain", { history, item });
   const widest = Math.max(...reasons.map((reason) => Math.abs(reason.influence)), 1e-9);
-  const table = document.createElement("div");
-  table.className = "why";
-  for (const reason of [...reasons].sort((a, b) => b.influence - a.influence)) {
-    const [name, bar, value] = ["span", "div", "span"].map((tag) => document.createElement(tag));
-    name.textContent = nameOf(reason);
-    bar.className = reason.influence < 0 ? "bar less" : "bar";
+  const table = element("div", "", "why");
+  for (const reason of reasons.sort((a, b) => b.influence - a.influence)) {
+    const bar = element("div", "", reason.influence < 0 ? "bar less" : "bar");
     bar.style.width = `${(100 * Math.abs(reason.influence)) / widest}%`;
-    value.className = "value";
-    value.textContent = `${reason.influence < 0 ? "−" : "+"}${Math.abs(reason.influence).toFixed(2)}`;
-    table.append(name, bar, value);
+    table.append(element("span", nameOf(reason)), bar, element("span", reason.influence.toFixed(2)));
   }
-  below(line, "why", paragraph(`Score ${score.toFixed(2)}. It is by so much higher for each item of the history:`), table);
-}
-
-function drawHistory() {
-  const lines = history.map((item, place) =>
-    row(names.get(item) || { item }, "", {
-      ...(place && { earlier: () => move(place, place - 1) }),
-      remove: () => change(history.filter((_, other) => other !== place)),
-    }),
-  );
-  byId("history").replaceChildren(...lines);
-  byId("clear").hidden = !history.length;
-  const hash = history.length ? `#${history.map(encodeURIComponent).join(",")}` : location.pathname;
-  window.history.replaceState(null, "", hash);
-}
-
-async function drawNext() {
-  const mine = ++asked;
-  const question = { histories: [history], k: LENGTH };
-  const found = await Promise.all(
-    checkpoints.map((_, which) => ask("recommend", { ...question, compared: which === 1 })),
-  );
-  if (mine !== asked) return;
-  const lists = found.map(({ answers: [answer] }, which) => {
-    const other = found.filter((_, place) => place !== which).flatMap((one) => one.answers[0].items.map((i) => i.item));
-    const section = byId("list").content.firstElementChild.cloneNode(true);
-    const about = checkpoints[which];
-    const compared = which === 1;
-    section.querySelector("h2").textContent = found.length > 1 ? about.file : history.length ? "Next" : "Popular";
-    section.querySelector(".about").textContent = [
-      answer.unknown && `${answer.unknown} of the history unknown here`,
-      about.viewed,
-    ].filter(Boolean).join("; ").replace(/^./, (first) => first.toUpperCase());
-    answer.items.forEach((shown, place) => {
-      const there = other.indexOf(shown.item) + 1;
-      const more = shown.score.toFixed(2) + (there ? ` · other list: ${there}` : "");
-      const line = row(shown, more, {
-        add: () => add(shown),
-        ...(history.length > answer.unknown && { why: (where) => why(shown.item, compared, where) }),
-        similar: (where) => similar(shown.item, compared, where),
-      });
-      line.querySelector(".name").prepend(`${place + 1}. `);
-      section.querySelector(".items").append(line);
-    });
-    return section;
-  });
-  byId("lists").replaceChildren(...lists);
+  show(place, "why", element("p", `Score ${score.toFixed(2)}. It is by so much higher for each item of the history:`), table);
 }
 
 async function change(items) {
   history = items;
-  drawHistory();
-  await drawNext();
+  const lines = history.map((item, place) => row(names.get(item) || { item }, "", {
+    ...(place && { earlier: () => change(history.with(place, history[place - 1]).with(place - 1, item)) }),
+    remove: () => change(history.toSpliced(place, 1)),
+  }));
+  byId("history").replaceChildren(...lines);
+  byId("clear").hidden = !history.length;
+  window.history.replaceState(null, "", history.length ? `#${history.map(encodeURIComponent)}` : location.pathname);
+  const mine = ++asked;
+  const { answers: [{ items: next, unknown }] } = await ask("recommend", { histories: [history], k: LENGTH });
+  if (mine !== asked) return;
+  byId("next").textContent = history.length ? "Next" : "Popular";
+  byId("viewed").textContent = [unknown && `${unknown} of the history unknown here`, viewed].filter(Boolean).join("; ");
+  byId("list").replaceChildren(...next.map((shown) => row(shown, shown.score.toFixed(2), {
+    add: () => add(shown),
+    ...(history.length > unknown && { why: (place) => why(shown.item, place) }),
+    similar: (place) => similar(shown.item, place),
+  })));
 }
 
 const add = (shown) => change([...history, shown.item]);
-
-function move(from, to) {
-  const items = [...history];
-  items.splice(to, 0, ...items.splice(from, 1));
-  return change(items);
-}
+const find = async (text, most) => (await ask(`search?most=${most}&text=${encodeURIComponent(text)}`)).items;
 
 async function search() {
   const mine = ++searched;
   const text = byId("text").value.trim();
-  const { items } = text ? await ask(`search?text=${encodeURIComponent(text)}`) : { items: [] };
+  const found = text ? await find(text, 20) : [];
   if (mine !== searched) return;
-  const lines = items.map((shown) => row(shown, "", { add: () => add(shown) }));
-  byId("found").replaceChildren(...(text && !lines.length ? [paragraph("No item has this in its name or id.")] : lines));
+  const lines = found.map((shown) => row(shown, "", { add: () => add(shown) }));
+  byId("found").replaceChildren(...(text && !lines.length ? [element("p", "No item has this in its name or id.")] : lines));
 }
 
 function decoded(text) {
@@ -172,13 +112,12 @@ function decoded(text) {
 }
 
 async function start() {
-  checkpoints = (await ask("health")).checkpoints;
-  byId("about").textContent = checkpoints.map((one) => `${one.file}: ${one.model}, ${one.items.toLocaleString("en")} items`).join(" · ");
+  const about = await ask("health");
+  byId("about").textContent = `${about.file}: ${about.model}, ${about.items.toLocaleString("en")} items`;
+  viewed = about.viewed;
   const items = location.hash.slice(1).split(",").filter(Boolean).map(decoded);
-  for (const item of new Set(items)) {
-    if (item.length > byId("text").maxLength) continue; // it is shown by its id
-    const { items: found } = await ask(`search?most=1&text=${encodeURIComponent(item)}`);
-    if (found.length && found[0].item === item) names.set(item, found[0]);
+  for (const item of new Set(items.filter((one) => one.length <= byId("text").maxLength))) {
+    for (const shown of await find(item, 1)) names.set(shown.item, shown);
   }
   await change(items);
 }
