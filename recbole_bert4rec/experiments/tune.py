@@ -130,7 +130,35 @@ def tune(
     output, options = Path(output), {"show_progress": False, **(options or {})}
     if output.suffix in _TAKEN or output.is_dir():
         raise UserError(f"--output_file={output} must be a file that does not end in {' or '.join(_TAKEN)}")
-    _check_words(model, max_evals, tool=(tool, TOOLS), algo=(algorithm, ALGORITHMS), scheduler=(scheduler, SCHEDULERS))
+    for name, word, known in (
+        ("tool", tool, TOOLS),
+        ("algo", algorithm, (None, *ALGORITHMS)),
+        ("scheduler", scheduler, SCHEDULERS),
+    ):
+        if word not in known:
+            raise UserError(f"--{name}={word} must be one of {', '.join(filter(None, known))}")
+    of_ray = {"scheduler": scheduler != "none", "max_concurrent": max_concurrent, "ray_address": ray_address}
+    if tool != "Ray" and (given := [f"--{name}" for name, value in {**of_ray, "gpus_per_trial": gpus}.items() if value]):
+        raise UserError(f"{', '.join(given)} needs --tool=Ray")
+    for is_wrong, mistake in (
+        ("," in str(model), f"--model={model}: one model is tuned at a time"),
+        (max_evals is not None and max_evals < 1, f"--max_evals must be at least 1, but is {max_evals}"),
+        (gpus < 0, f"--gpus_per_trial must be at least 0, but is {gpus:g}"),
+        (
+            tool == "Ray" and "gpu_id" in options,
+            "--gpu_id does not go with --tool=Ray, which shares out the GPUs; leave it out",
+        ),
+        (
+            algorithm == "exhaustive" and max_evals is not None,
+            "--max_evals goes with --algo=random or bayes; exhaustive tries every combination",
+        ),
+        (
+            budget is not None and scheduler == "asha",
+            "--budget ends trials by time and --scheduler=asha by epochs; leave one of them out",
+        ),
+    ):
+        if is_wrong:
+            raise UserError(mistake)
     suppress_dependency_warnings()
     with (
         in_program(),
@@ -172,17 +200,6 @@ def tune(
         files |= {"weights": output.with_suffix(".pth"), "plots": Path(display or output.with_suffix(".html"))}
         table = write_search(trials.ranking, trials.failed, metric, named, files)
         return SearchResult(best["setting"], best["best_valid_result"], best["test_result"], table, files)
-
-
-def _check_words(model: Model | None, max_evals: int | None, **words: tuple[str | None, tuple[str, ...]]) -> None:
-    """Refuse several models, and words that are not among those that are known."""
-    if "," in str(model):
-        raise UserError(f"--model={model}: one model is tuned at a time")
-    if max_evals is not None and max_evals < 1:
-        raise UserError(f"--max_evals must be at least 1, but is {max_evals}")
-    for name, (word, known) in words.items():
-        if word not in (None, *known):
-            raise UserError(f"--{name}={word} must be one of {', '.join(known)}")
 
 
 class Trials:
