@@ -20,8 +20,8 @@ HELP = ("-h", "--help")
 class Parser(argparse.ArgumentParser):
     """A parser of whole names, whose mistakes are one line without the usage before it."""
 
-    def __init__(self, *args: Any, **more: Any) -> None:
-        super().__init__(*args, allow_abbrev=False, **more)
+    def __init__(self, **more: Any) -> None:
+        super().__init__(**more, allow_abbrev=False)
 
     def error(self, message: str) -> NoReturn:
         """Refuse the flags; argparse calls it with its message."""
@@ -74,8 +74,8 @@ def of_training() -> Parser:
     parser = Parser(add_help=False)
     parser.set_defaults(takes_options=True)
     add = parser.add_argument_group("model and data").add_argument
-    text = f"name of the model (default: {DEFAULT_NAMES['model']}), or MODULE:CLASS of one of your own; several, "
-    text += "separated by commas, are compared, the first with each other one"
+    text = f"name of the model (default: {DEFAULT_NAMES['model']}), or MODULE:CLASS of one of your own; several, with "
+    text += "commas between, are compared, the first with each other one"
     add("--model", "-m", help=text)
     text = f"name of the data set (default: {DEFAULT_NAMES['dataset']}), or a log: {FORMATS}"
     add("--dataset", "-d", help=text)

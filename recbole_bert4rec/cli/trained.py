@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from recbole_bert4rec.cli.flags import Commands, Parser, add_command, of_ray, uses_ray
+from recbole_bert4rec.cli.flags import Commands, Parser, add_command, from_1, of_ray, uses_ray
 from recbole_bert4rec.options.kinds import AUTO
 from recbole_bert4rec.system.constants import NAMES_OF_COLUMNS
 from recbole_bert4rec.system.environment import need
@@ -39,35 +39,34 @@ _FILTER = {"True": True, "False": False}
 
 def add_to(commands: Commands[Parser]) -> None:
     """Add the commands."""
-    add_to_all = partial(add_command, commands)
+    command = partial(add_command, commands)
     nothing, checkpoint = "nothing was written", _of_checkpoint()
+    adjustment = "rank less by popularity, by score - this * log(n + 1) (default: the checkpoint's)"
 
-    parents = checkpoint, _of_file(), of_ray(), _of_adjustment()
-    add = add_to_all("recommend", "recommend to anybody", _recommend, nothing, *parents).add_argument
+    parents = checkpoint, _of_file(), of_ray()
+    parser = command("recommend", "recommend to anybody", _recommend, nothing, *parents)
+    parser.set_defaults(filter_viewed=AUTO)
+    add = parser.add_argument
     add("--output", required=True, metavar="FILE", help="table of user, item, rank, score: .csv or .parquet")
     add("--k", type=int, default=10, help="items a user (default: %(default)s)")
-    text = "leave out the items of a user's history (default: auto, which follows from what the model learnt)"
-    choices = [*_FILTER.values(), AUTO]
-    add("--filter_viewed", type=lambda word: _FILTER.get(word, word), choices=choices, default=AUTO, help=text)
     add("--items_to_recommend", metavar="FILE", help="text file of the only items to recommend, one a line")
     add("--exclude", metavar="FILE", help="text file of items not to recommend, one a line")
+    add("--logit_adjustment", type=float, help=adjustment)
 
-    parser = add_to_all("similar", "list the items that are like an item", _similar, nothing, checkpoint)
+    parser = command("similar", "list the items that are like an item", _similar, nothing, checkpoint)
     add = parser.add_mutually_exclusive_group().add_argument
     add("--item", metavar="ID", action="append", help="an item; the flag may be given several times")
     add("--items", metavar="FILE", help="text file of items, one a line (default: all)")
     parser.add_argument("--k", type=int, default=10, help="similar items of each (default: %(default)s)")
     parser.add_argument("--output", metavar="FILE", help="table of .csv or .parquet (default: print it)")
 
-    purpose = "judge a model on given histories"
-    add = add_to_all("evaluate", purpose, _evaluate, nothing, checkpoint, _of_file()).add_argument
+    add = command(
+        "evaluate", "judge a model on given histories", _evaluate, nothing, checkpoint, _of_file()
+    ).add_argument
     add("--targets", metavar="FILE", help="what came next: a row a user (default: the last item of each history)")
     add("--topk", type=_numbers, default=[10], help="lengths of the list, separated by commas (default: 10)")
-    text = "leave out the items of a user's history (default: as in evaluation)"
-    add("--filter_viewed", type=lambda word: _FILTER.get(word, word), choices=[*_FILTER.values()], help=text)
 
-    purpose = "let a model know new items, without training"
-    add = add_to_all("append", purpose, _append, nothing, checkpoint).add_argument
+    add = command("append", "let a model know new items, without training", _append, nothing, checkpoint).add_argument
     text = "a new item; the flag may be given several times"
     add("--item", metavar="ID", dest="new", action="append", default=[], help=text)
     text = "after --item: known items that it is like, separated by commas (default: all items)"
@@ -75,18 +74,19 @@ def add_to(commands: Commands[Parser]) -> None:
     add("--vectors", metavar="FILE", help="new items by what they are: .parquet, as the option item_vectors reads it")
     add("--output", required=True, metavar="FILE", help="checkpoint that knows them, too")
 
-    purpose = "answer over HTTP, with a page to look at it"
-    add = add_to_all("serve", purpose, _serve, "the service has ended", checkpoint).add_argument
+    add = command(
+        "serve", "answer over HTTP, with a page to look at it", _serve, "the service has ended", checkpoint
+    ).add_argument
     text = "names of the items: .item, or what --dataset reads (default: DATASET.item beside FILE)"
     add("--items", metavar="FILE", help=text)
     add("--host", default="127.0.0.1", help="address to listen at (default: %(default)s, for this machine alone)")
     add("--port", type=int, default=8000, help="port to listen at; 0 for any free one (default: %(default)s)")
 
-    purpose = "write a model as ONNX, which needs no torch"
-    add = add_to_all("export", purpose, _export, nothing, checkpoint, _of_adjustment()).add_argument
+    add = command("export", "write a model as ONNX, which needs no torch", _export, nothing, checkpoint).add_argument
+    add("--logit_adjustment", type=float, help=adjustment)
     add("--output", required=True, metavar="FOLDER", help="to make: the graph in ONNX, the items and the options")
 
-    add_to_all("info", "say what is in a checkpoint", _info, "nothing was changed", checkpoint)
+    command("info", "say what is in a checkpoint", _info, "nothing was changed", checkpoint)
 
 
 def _of_checkpoint() -> Parser:
@@ -101,14 +101,6 @@ def _of_checkpoint() -> Parser:
     return parser
 
 
-def _of_adjustment() -> Parser:
-    """Return the flag for ranking by scores that are adjusted for popularity."""
-    parser = Parser(add_help=False)
-    text = "rank less by popularity, by score - this * log(n + 1) (default: the checkpoint's)"
-    parser.add_argument("--logit_adjustment", type=float, help=text)
-    return parser
-
-
 def _of_file() -> Parser:
     """Return the flags for a file of histories."""
     parser = Parser(add_help=False)
@@ -117,66 +109,58 @@ def _of_file() -> Parser:
     parser.add_argument("--input", metavar="FILE", help=text)
     for name, of_what in _FORM.items():
         parser.add_argument(f"--{name}", help=f"{of_what} (default: that of the training)")
+    choices = [True, False, AUTO]
+    text = "leave out the items of a user's history (default: auto, which follows from what the model learnt; to "
+    text += "evaluate, what the validation of the training did)"
+    parser.add_argument("--filter_viewed", type=lambda word: _FILTER.get(word, word), choices=choices, help=text)
     return parser
 
 
 def _numbers(text: str) -> list[int]:
     """Return whole numbers with commas between."""
-    return [int(number) for number in text.split(",")]
+    return [from_1(number) for number in text.split(",")]
 
 
 def _model(arguments: argparse.Namespace, checkpoint: str | None = None, **more: Any) -> Recommender:
-    """Load the model, by default that of ``--checkpoint``."""
+    """Load the model, by default that of ``--checkpoint``; it reads dates as the flags say."""
+    from recbole_bert4rec.logs.times import check_timezone
     from recbole_bert4rec.recommend.load import load
 
-    more = {name: value for name, value in vars(arguments).items() if name == "logit_adjustment"} | more
+    flags = vars(arguments)
+    dates = {"form": flags.get("date_format"), "timezone": flags.get("timezone")}
+    if dates["timezone"] is not None:
+        check_timezone(dates["timezone"])
+    more |= {"model": arguments.model, "logit_adjustment": flags.get("logit_adjustment")}
     try:
-        return load(checkpoint or arguments.checkpoint, arguments.device, model=arguments.model, **more)
+        model = load(checkpoint or arguments.checkpoint, arguments.device, **more)
     except (RuntimeError, AssertionError) as error:
         if arguments.device is None:
             raise
         raise UserError(f"--device={arguments.device} cannot be used: {str(error).splitlines()[0]}") from error
-
-
-def _model_and_file(arguments: argparse.Namespace, **more: Any) -> tuple[Recommender, InteractionFile | None]:
-    """Load the model, which then reads dates as the flags say, and open ``--input``."""
-    from recbole_bert4rec.logs.times import check_timezone
-
-    if arguments.timezone is not None:
-        check_timezone(arguments.timezone)
-    model = _model(arguments, **more)
-    dates = {"form": arguments.date_format, "timezone": arguments.timezone}
     model.dates = model.dates._replace(**{name: value for name, value in dates.items() if value is not None})
-    return model, None if arguments.input is None else _file(arguments, model, "--input")
+    return model
 
 
-def _file(arguments: argparse.Namespace, model: Recommender, flag: str) -> InteractionFile:
-    """Open a file whose form the flags tell, or else the log of the training."""
+def _file(arguments: argparse.Namespace, model: Recommender, flag: str = "input") -> InteractionFile | None:
+    """Open the file of a flag, whose form other flags tell, or else the log of the training; None without the flag."""
     from recbole_bert4rec.logs.formats import Reading, names_with_commas
     from recbole_bert4rec.logs.interactions import InteractionFile
 
-    stored = dict(model.config)
+    path, stored = getattr(arguments, flag), dict(model.config)
+    if path is None:
+        return None
     if str(stored.get("encoding")).lower() in ("utf-8", "utf8"):
         stored["encoding"] = None  # RecBole's default: that of this file is found
     if stored.get("columns"):
         stored["columns"] = names_with_commas(stored["columns"])
-    form = {name: getattr(arguments, name) or stored.get(name) for name in _FORM}
-    fields = tuple(form[name] for name in NAMES_OF_COLUMNS)
-    reading = Reading(
-        form["separator"],
-        form["encoding"],
-        quote=form["quote"],
-        escape=form["escape"],
-        columns=form["columns"],
-        in_order=bool(stored.get("in_order")),
-    )
-    if arguments.TIME_FIELD is not None and reading.in_order:
+    form: dict[str, Any] = {name: getattr(arguments, name) or stored.get(name) for name in _FORM}
+    user, item, time = (form.pop(name) for name in NAMES_OF_COLUMNS)
+    in_order, is_named = bool(stored.get("in_order")), arguments.TIME_FIELD is not None
+    if is_named and in_order:
         raise UserError(
-            f"--TIME_FIELD={arguments.TIME_FIELD} has no effect: the model was trained with `in_order`, and takes rows "
-            "in their order"
+            f"--TIME_FIELD={time} has no effect: the model was trained with `in_order`, and takes rows in their order"
         )
-    path = arguments.input if flag == "--input" else arguments.targets
-    return InteractionFile(path, fields, reading, flag, arguments.TIME_FIELD is not None)
+    return InteractionFile(path, (user, item, time), Reading(**form, in_order=in_order), f"--{flag}", is_named)
 
 
 def _items(flag: str, path: str | None, model: Recommender) -> list[str] | None:
@@ -188,7 +172,7 @@ def _items(flag: str, path: str | None, model: Recommender) -> list[str] | None:
     content = Path(path).read_bytes()
     lines = [line for line in content.decode(encoding_of(content[:1024])).splitlines() if line.strip()]
     known = {*model.items}
-    items = [line if line in known else next(csv.reader([line.strip()], delimiter="\0"))[0] for line in lines]
+    items = [line if line in known else next(csv.reader([line.strip()], delimiter="\x1f"))[0] for line in lines]
     model.check_known(f"{flag}={path}", items)
     return items
 
@@ -201,7 +185,8 @@ def _recommend(arguments: argparse.Namespace) -> None:
         refuse_same("--output", arguments.output, "--input", arguments.input)
     elif on_ray:
         raise UserError("--engine=ray answers the users of a file; give --input too")
-    model, source = _model_and_file(arguments)
+    model = _model(arguments)
+    source = _file(arguments, model)
     how = {name: getattr(arguments, name) for name in ("k", "filter_viewed")}
     how |= {name: _items(f"--{name}", getattr(arguments, name), model) for name in ("items_to_recommend", "exclude")}
     if arguments.filter_viewed == AUTO:
@@ -218,22 +203,17 @@ def _recommend(arguments: argparse.Namespace) -> None:
         from recbole_bert4rec.recommend.on_ray import answer_on_ray
 
         arguments.checkpoint = os.path.abspath(arguments.checkpoint)
-        load = partial(_loaded, arguments)
-        answers = answer_on_ray(load, how, arguments.num_workers or 1, arguments.ray_address)
+        workers = arguments.num_workers or 1
+        answers = answer_on_ray(partial(_model, arguments), how, workers, arguments.ray_address)
     with answers as answer:
         count = recommend_file(model, source, arguments.output, how, answer)
-    remarks = {
+    said = {
+        f"users answered in {arguments.output}": count.users,
         "interactions are left out: the model does not know their items": count.skipped,
         "users have no other ones, and are answered as without a history": count.strangers,
         "users have no row: no item is left for them": count.without_row,
     }
-    more = "".join(f"; {number} {what}" for what, number in remarks.items() if number)
-    print(f"{count.users} users answered in {arguments.output}{more}", file=sys.stderr)
-
-
-def _loaded(arguments: argparse.Namespace) -> Recommender:
-    """Load the model in another process."""
-    return _model_and_file(arguments)[0]
+    print("; ".join(f"{number} {what}" for what, number in said.items() if number), file=sys.stderr)
 
 
 def _similar(arguments: argparse.Namespace) -> None:
@@ -243,8 +223,8 @@ def _similar(arguments: argparse.Namespace) -> None:
     if arguments.output is not None:
         check_output("--output", arguments.output, TABLES)
     model = _model(arguments)
-    items = arguments.item or _items("--items", arguments.items, model) or model.items
-    table = model.similar_items(items, arguments.k)
+    items = arguments.item or _items("--items", arguments.items, model)
+    table = model.similar_items(model.items if items is None else items, arguments.k)
     if arguments.output is None:
         table.to_csv(sys.stdout, index=False)
     else:
@@ -257,12 +237,12 @@ def _evaluate(arguments: argparse.Namespace) -> None:
 
     if arguments.input is None and arguments.targets is not None:
         raise UserError("--targets needs --input, whose histories they follow")
-    model, source = _model_and_file(arguments, cold_items=os.path.isdir(arguments.checkpoint))
+    model = _model(arguments, cold_items=os.path.isdir(arguments.checkpoint))
+    source, targets = (_file(arguments, model, flag) for flag in ("input", "targets"))
     how, left_out = (arguments.topk, arguments.filter_viewed), list[str]()
     if source is None:
         metrics = model.evaluate(None, None, *how)
     else:
-        targets = None if arguments.targets is None else _file(arguments, model, "--targets")
         metrics, left_out = evaluate_file(model, source, targets, *how)
     print(json.dumps(metrics))
     for sentence in left_out:
@@ -279,16 +259,15 @@ def _append(arguments: argparse.Namespace) -> None:
             raise UserError(f"--like={','.join(word)} stands before any --item, which it is about")
         else:
             neighbours[next(reversed(neighbours))] += word
-    from recbole_bert4rec import append_items, checkpoints
+    from recbole_bert4rec import checkpoints
     from recbole_bert4rec.logs.items import read_item_vectors
+    from recbole_bert4rec.recommend.new_items import append_items
 
     vectors = {}
     if arguments.vectors is not None:
         field = checkpoints.read(arguments.checkpoint, mapped=True)["config"]["ITEM_ID_FIELD"]
         vectors = dict(zip(*read_item_vectors(arguments.vectors, field), strict=True))
-    model = append_items(
-        arguments.checkpoint, neighbours, vectors, arguments.output, arguments.device, arguments.model
-    )
+    model = append_items(arguments.checkpoint, neighbours, vectors, arguments.output, arguments.device, arguments.model)
     new = len(neighbours) + len(vectors)
     print(f"{arguments.output} knows {len(model.items):,} items, {new:,} of them new", file=sys.stderr)
 

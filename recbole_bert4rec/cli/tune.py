@@ -8,8 +8,10 @@ from recbole_bert4rec.cli.flags import Commands, Parser, add_command, from_1, of
 from recbole_bert4rec.system.constants import ALGORITHMS, SCHEDULERS, TOOLS
 from recbole_bert4rec.system.environment import OF_A_SEARCH, need
 
-_ASKED = ("model", "dataset", "params_file", "options", "config_files", "output", "display", "tool", "algorithm")
-_ASKED += ("max_evals", "budget", "scheduler", "max_concurrent", "ray_address", "screen")
+_ASKED = (
+    *("model", "dataset", "params_file", "options", "config_files", "output", "display", "tool", "algorithm"),
+    *("max_evals", "budget", "scheduler", "max_concurrent", "ray_address", "screen"),
+)
 """Flags that are arguments of :func:`recbole_bert4rec.tune`."""
 
 
