@@ -16,7 +16,7 @@ from recbole_bert4rec.cli.flags import Commands, Parser, add_command, from_1, of
 from recbole_bert4rec.options.kinds import AUTO
 from recbole_bert4rec.system.constants import NAMES_OF_COLUMNS
 from recbole_bert4rec.system.environment import need
-from recbole_bert4rec.system.errors import UserError
+from recbole_bert4rec.system.errors import UserError, why
 from recbole_bert4rec.system.files import TABLES, check_output, refuse_same
 
 if TYPE_CHECKING:
@@ -169,8 +169,11 @@ def _items(flag: str, path: str | None, model: Recommender) -> list[str] | None:
         return None
     from recbole_bert4rec.logs.formats import encoding_of
 
-    content = Path(path).read_bytes()
-    lines = [line for line in content.decode(encoding_of(content[:1024])).splitlines() if line.strip()]
+    try:
+        content = Path(path).read_bytes()
+        lines = [line for line in content.decode(encoding_of(content[:1024])).splitlines() if line.strip()]
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"{flag}={path} cannot be read: {why(error)}") from error
     known = {*model.items}
     items = [line if line in known else next(csv.reader([line.strip()], delimiter="\x1f"))[0] for line in lines]
     model.check_known(f"{flag}={path}", items)

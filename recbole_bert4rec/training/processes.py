@@ -13,13 +13,13 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch.multiprocessing.spawn import ProcessExitedException, start_processes
+from torch.multiprocessing.spawn import ProcessExitedException, ProcessRaisedException, start_processes
 
 from recbole_bert4rec.plugin.hooks import in_program
 from recbole_bert4rec.system import processes
 from recbole_bert4rec.system.constants import SHORT
 from recbole_bert4rec.system.environment import OF_A_PROCESS, suppress_dependency_warnings
-from recbole_bert4rec.system.errors import UserError
+from recbole_bert4rec.system.errors import UserError, reason_of
 from recbole_bert4rec.system.interrupts import Interrupted, handled
 from recbole_bert4rec.training.inputs import opened_checkpoint, resolve, user_layers
 from recbole_bert4rec.training.run import RunResult, run
@@ -103,6 +103,8 @@ def run_processes(arguments: Mapping[str, Any], nproc: int, ip: str, port: int |
             process.join()
         stop.left_behind = receiver.recv() if receiver.poll() else ""
         raise
+    except ProcessRaisedException as error:
+        raise RuntimeError(receiver.recv()) from error
     except ProcessExitedException as error:
         if receiver.poll():
             raise UserError(receiver.recv()) from None
@@ -138,3 +140,6 @@ def _run_spawned(rank: int, environment: Mapping[str, str], arguments: Mapping[s
     except UserError as error:
         sender.send(str(error))
         sys.exit(2)
+    except Exception as error:
+        sender.send("; ".join([reason_of(error), *getattr(error, "__notes__", [])]))
+        raise

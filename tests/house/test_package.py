@@ -68,9 +68,8 @@ def test_what_cannot_run_ends_with_1_and_says_what_is_missing(program: str, name
     assert "Traceback" not in done.stderr or "ImportError" in done.stderr.splitlines()[-1]
 
 
-@pytest.mark.parametrize("words", [["doctor"], ["--help"]])
-def test_a_reader_that_leaves_ends_a_command_without_a_traceback(words: list[str]) -> None:
-    command = [sys.executable, "-m", "recbole_bert4rec", *words]
+def test_a_reader_that_leaves_ends_a_command_without_a_traceback() -> None:
+    command = [sys.executable, "-m", "recbole_bert4rec", "doctor"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT) as process:
         assert process.stdout is not None
         process.stdout.close()
