@@ -92,8 +92,8 @@ def _refusal(error: Exception) -> int:
             text += f"; {active}{install}`python -m recbole_bert4rec doctor` says what is missing"
     elif not isinstance(error, UserError):
         code = FAULT
-        places = [*getattr(error, "__notes__", []), "--debug shows the traceback"]
-        text = f"a fault of the program, {reason_of(error)}; {'; '.join(places)}"
+        where = "; ".join(getattr(error, "__notes__", [])) or "--debug shows the traceback"
+        text = f"a fault of the program, {reason_of(error)}; {where}"
     print(f"error: {text}", file=sys.stderr)
     return code
 
