@@ -10,6 +10,7 @@ import sys
 import warnings
 from collections.abc import Iterable, Iterator
 from configparser import ConfigParser
+from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
 
@@ -56,7 +57,11 @@ def main() -> int:
         print(f"BERT4Rec cannot run: {problem}. Mend it with: {mend}\n")
     else:
         print("BERT4Rec can run.\n")
-    print(f"Python {platform.python_version()} ({sys.executable}), {platform.platform()}\nGPU: {_gpus()}\n")
+    gpus = "unknown without torch"
+    with suppress(ImportError):
+        cuda = importlib.import_module("torch").cuda
+        gpus = ", ".join(map(cuda.get_device_name, range(cuda.device_count()))) or "none that torch can use"
+    print(f"Python {platform.python_version()} ({sys.executable}), {platform.platform()}\nGPU: {gpus}\n")
     print(*lines, sep="\n")
     if optional:
         print(f"\nWhat is optional and missing or broken comes with: {_remedy(optional)}")
@@ -98,16 +103,6 @@ def _remedy(requirements: Iterable[str]) -> str:
     others = [shlex.quote(requirement) for requirement in requirements if not requirement.startswith("recbole=")]
     commands = [f"pip install --upgrade {' '.join(others)}"] if others else []
     return " && ".join(commands + [INSTALL_RECBOLE] * (len(others) < len([*requirements])))
-
-
-def _gpus() -> str:
-    """Name the GPUs that torch can use."""
-    try:
-        torch = importlib.import_module("torch")
-    except ImportError:
-        return "unknown without torch"
-    names = [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]
-    return ", ".join(names) or "none that torch can use; the processor computes"
 
 
 def _changes() -> tuple[str | None, list[str]]:

@@ -162,21 +162,18 @@ def options_in(words: list[str], own_flags: Collection[str]) -> dict[str, str]:
 
 def joined(words: list[str]) -> list[str]:
     """Write options as RecBole reads them: ``--epochs 3`` becomes ``--epochs=3``, and a lone switch is switched on."""
+    from recbole_bert4rec.options.kinds import SWITCH
+    from recbole_bert4rec.options.table import OPTIONS
+
     options: list[str] = []
     for word in words:
         if options and options[-1].startswith("--") and "=" not in options[-1] and not word.startswith("--"):
             options[-1] += f"={word}"
         else:
             options.append(word)
-    return [f"{word}=True" if "=" not in word and _is_switch(word.removeprefix("--")) else word for word in options]
-
-
-def _is_switch(name: str) -> bool:
-    from recbole_bert4rec.options.kinds import SWITCH
-    from recbole_bert4rec.options.table import OPTIONS
-
-    ours = name in OPTIONS and OPTIONS[name].kind is SWITCH
-    return ours or _recboles(MODEL_NAME).get(name, ("", ""))[0] in ("True", "False")
+    switches = {name for name, option in OPTIONS.items() if option.kind is SWITCH}
+    switches |= {name for name, (default, _) in _recboles(MODEL_NAME).items() if default in ("True", "False")}
+    return [f"{word}=True" if word.removeprefix("--") in switches else word for word in options]
 
 
 def _misspelt(name: str, own_flags: Collection[str]) -> str | None:

@@ -79,9 +79,12 @@ def parse(words: list[str], program: str = "recbole-bert4rec", is_named: bool = 
 def _refusal(error: Exception) -> int:
     """Say in one line what ended a command, and return the exit code."""
     text, code = str(error), MISTAKE
-    if isinstance(error, BrokenPipeError) and _nobody_reads():  # as in `... | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python writes the rest at its end
-        return 128 + signal.SIGPIPE
+    if isinstance(error, BrokenPipeError):  # perhaps of the output, as in `... | head`
+        output = select.poll()
+        output.register(sys.stdout.fileno(), 0)
+        if output.poll(0):  # nobody reads it
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python writes the rest at its end
+            return 128 + signal.SIGPIPE
     if isinstance(error, OSError):
         text = ": ".join(str(part) for part in (error.filename, why(error)) if part is not None)
     elif isinstance(error, ImportError):
@@ -96,10 +99,3 @@ def _refusal(error: Exception) -> int:
         text = f"a fault of the program, {reason_of(error)}; {where}"
     print(f"error: {text}", file=sys.stderr)
     return code
-
-
-def _nobody_reads() -> bool:
-    """Tell whether the output is a pipe whose reader is gone, and not another pipe."""
-    output = select.poll()
-    output.register(sys.stdout.fileno(), 0)
-    return bool(output.poll(0))

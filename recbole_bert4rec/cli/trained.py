@@ -210,13 +210,13 @@ def _recommend(arguments: argparse.Namespace) -> None:
         answers = answer_on_ray(partial(_model, arguments), how, workers, arguments.ray_address)
     with answers as answer:
         count = recommend_file(model, source, arguments.output, how, answer)
-    said = {
-        f"users answered in {arguments.output}": count.users,
+    remarks = {
         "interactions are left out: the model does not know their items": count.skipped,
         "users have no other ones, and are answered as without a history": count.strangers,
         "users have no row: no item is left for them": count.without_row,
     }
-    print("; ".join(f"{number} {what}" for what, number in said.items() if number), file=sys.stderr)
+    said = [f"{count.users} users answered in {arguments.output}"]
+    print("; ".join(said + [f"{number} {what}" for what, number in remarks.items() if number]), file=sys.stderr)
 
 
 def _similar(arguments: argparse.Namespace) -> None:
@@ -255,13 +255,14 @@ def _evaluate(arguments: argparse.Namespace) -> None:
 def _append(arguments: argparse.Namespace) -> None:
     """Write a checkpoint that knows more items."""
     neighbours: dict[str, list[str]] = {}
-    for word in arguments.new:  # items, each perhaps with a list of those that it is like
+    of_last: list[str] | None = None
+    for word in arguments.new:  # items, each perhaps with lists of those that it is like
         if isinstance(word, str):
-            neighbours[word] = []
-        elif not neighbours:
+            of_last = neighbours.setdefault(word, [])
+        elif of_last is None:
             raise UserError(f"--like={','.join(word)} stands before any --item, which it is about")
         else:
-            neighbours[next(reversed(neighbours))] += word
+            of_last += word
     from recbole_bert4rec import checkpoints
     from recbole_bert4rec.logs.items import read_item_vectors
     from recbole_bert4rec.recommend.new_items import append_items
