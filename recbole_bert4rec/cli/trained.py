@@ -1,163 +1,169 @@
-"""The flags of the commands that ask a trained model: its checkpoint and the columns of a file."""
+"""The commands that ask a trained model: recommend, similar, evaluate, append, serve, export, info."""
 
 from __future__ import annotations
 
 import argparse
+import csv
+import json
 import os
-import re
 import sys
-from collections.abc import Mapping
+from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from recbole_bert4rec.cli.flags import Commands, Parser, add_command, from_1, of_ray, uses_ray
 from recbole_bert4rec.options.kinds import AUTO
 from recbole_bert4rec.system.constants import NAMES_OF_COLUMNS
+from recbole_bert4rec.system.environment import need
 from recbole_bert4rec.system.errors import UserError, why
-from recbole_bert4rec.system.files import atomic_write
+from recbole_bert4rec.system.files import TABLES, check_output, refuse_same
 
 if TYPE_CHECKING:
-    import pandas as pd
-
-    from recbole_bert4rec.logs.formats import Reading
     from recbole_bert4rec.logs.interactions import InteractionFile
     from recbole_bert4rec.recommend.recommender import Recommender
 
-_QUOTED = re.compile(r'^"(.*)"$')
-_HOW = {
+_FORM = {
+    **dict.fromkeys(NAMES_OF_COLUMNS, "name of a column"),
     "date_format": "form of its dates",
     "timezone": "time zone of its dates",
     "encoding": "of a text",
+    "separator": "sign between the columns of a text",
     "quote": "sign around values of a text, or none",
     "escape": "sign before a quote that belongs to a value",
     "columns": "names of the columns of a text without a header, with commas",
 }
-_FILTER = {"True": True, "False": False, AUTO: AUTO}
+"""Flags about the form of a file."""
+_FILTER = {"True": True, "False": False}
 
 
-def add_checkpoint(parser: argparse.ArgumentParser) -> None:
-    """Add the flags for the checkpoint and the device."""
+def add_to(commands: Commands[Parser]) -> None:
+    """Add the commands."""
+    command = partial(add_command, commands)
+    nothing, checkpoint = "nothing was written", _of_checkpoint()
+    adjustment = "rank less by popularity, by score - this * log(n + 1) (default: the checkpoint's)"
+
+    parents = checkpoint, _of_file(), of_ray()
+    parser = command("recommend", "recommend to anybody", _recommend, nothing, *parents)
+    parser.set_defaults(filter_viewed=AUTO)
     add = parser.add_argument
-    add("--checkpoint", required=True, metavar="FILE", help="of a run, whose summary names it")
-    add("--model", metavar="MODULE:CLASS", help="class of a model of your own, which the checkpoint only names")
-    add("--device", help="where the model computes, such as cpu or cuda:1 (default: a GPU where there is one)")
+    add("--output", required=True, metavar="FILE", help="table of user, item, rank, score: .csv or .parquet")
+    add("--k", type=int, default=10, help="items a user (default: %(default)s)")
+    add("--items_to_recommend", metavar="FILE", help="text file of the only items to recommend, one a line")
+    add("--exclude", metavar="FILE", help="text file of items not to recommend, one a line")
+    add("--logit_adjustment", type=float, help=adjustment)
+
+    parser = command("similar", "list the items that are like an item", _similar, nothing, checkpoint)
+    add = parser.add_mutually_exclusive_group().add_argument
+    add("--item", metavar="ID", action="append", help="an item; the flag may be given several times")
+    add("--items", metavar="FILE", help="text file of items, one a line (default: all)")
+    parser.add_argument("--k", type=int, default=10, help="similar items of each (default: %(default)s)")
+    parser.add_argument("--output", metavar="FILE", help="table of .csv or .parquet (default: print it)")
+
+    add = command(
+        "evaluate", "judge a model on given histories", _evaluate, nothing, checkpoint, _of_file()
+    ).add_argument
+    add("--targets", metavar="FILE", help="what came next: a row a user (default: the last item of each history)")
+    add("--topk", type=_numbers, default=[10], help="lengths of the list, separated by commas (default: 10)")
+
+    add = command("append", "let a model know new items, without training", _append, nothing, checkpoint).add_argument
+    text = "a new item; the flag may be given several times"
+    add("--item", metavar="ID", dest="new", action="append", default=[], help=text)
+    text = "after --item: known items that it is like, separated by commas (default: all items)"
+    add("--like", metavar="IDS", dest="new", action="append", type=lambda line: next(csv.reader([line])), help=text)
+    add("--vectors", metavar="FILE", help="new items by what they are: .parquet, as the option item_vectors reads it")
+    add("--output", required=True, metavar="FILE", help="checkpoint that knows them, too")
+
+    add = command(
+        "serve", "answer over HTTP, with a page to look at it", _serve, "the service has ended", checkpoint
+    ).add_argument
+    text = "names of the items: .item, or what --dataset reads (default: DATASET.item beside FILE)"
+    add("--items", metavar="FILE", help=text)
+    add("--host", default="127.0.0.1", help="address to listen at (default: %(default)s, for this machine alone)")
+    add("--port", type=int, default=8000, help="port to listen at; 0 for any free one (default: %(default)s)")
+
+    add = command("export", "write a model as ONNX, which needs no torch", _export, nothing, checkpoint).add_argument
+    add("--logit_adjustment", type=float, help=adjustment)
+    add("--output", required=True, metavar="FOLDER", help="to make: the graph in ONNX, the items and the options")
+
+    command("info", "say what is in a checkpoint", _info, "nothing was changed", checkpoint)
 
 
-def add_adjustment(parser: argparse.ArgumentParser) -> None:
-    """Add the flag for ranking by scores that are adjusted for popularity."""
-    text = "rank less by popularity, by score - this * log(n + 1) (default: the checkpoint's)"
-    parser.add_argument("--logit_adjustment", type=float, help=text)
+def _of_checkpoint() -> Parser:
+    """Return the flags that name a model."""
+    parser = Parser(add_help=False)
+    text = "checkpoint of a run, whose summary names it; or, to recommend, evaluate or serve, a folder of export"
+    parser.add_argument("--checkpoint", required=True, metavar="FILE", help=text)
+    text = "class of a model of your own, which the checkpoint only names"
+    parser.add_argument("--model", metavar="MODULE:CLASS", help=text)
+    text = "where the model computes, such as cpu or cuda:1 (default: a GPU where there is one)"
+    parser.add_argument("--device", help=text)
+    return parser
 
 
-def add_input(parser: argparse.ArgumentParser, purpose: str) -> None:
-    """Add the flags for the file of histories, whose purpose the help says."""
-    text = f"{purpose}: what --dataset reads, or .inter; a row an interaction, or a row a user with a list of items"
+def _of_file() -> Parser:
+    """Return the flags for a file of histories."""
+    parser = Parser(add_help=False)
+    text = "histories: what --dataset reads, or .inter; a row an interaction, or a row a user with a list of items "
+    text += "(default: those in the checkpoint)"
     parser.add_argument("--input", metavar="FILE", help=text)
-    for field in NAMES_OF_COLUMNS:
-        parser.add_argument(f"--{field}", metavar="NAME", help="name of a column (default: that of the training)")
-    for name, of_what in _HOW.items():
+    for name, of_what in _FORM.items():
         parser.add_argument(f"--{name}", help=f"{of_what} (default: that of the training)")
-    parser.add_argument("--separator", help="sign between the columns of a text (default: found)")
+    choices = [True, False, AUTO]
+    text = "leave out the items of a user's history (default: auto, which follows from what the model learnt; to "
+    text += "evaluate, what the validation of the training did)"
+    parser.add_argument("--filter_viewed", type=lambda word: _FILTER.get(word, word), choices=choices, help=text)
+    return parser
 
 
-def add_filter(parser: argparse.ArgumentParser, default: str | None) -> None:
-    """Add the flag about items that a user had."""
-    default_text = "auto, which follows from what the model learnt" if default == AUTO else "as in evaluation"
-    choices = [name for name in _FILTER if name != AUTO or default == AUTO]
-    text = f"leave out the items of a user's history (default: {default_text})"
-    parser.add_argument("--filter_viewed", choices=choices, default=default, help=text)
+def _numbers(text: str) -> list[int]:
+    """Return whole numbers with commas between."""
+    return [from_1(number) for number in text.split(",")]
 
 
-def filter_viewed(options: argparse.Namespace) -> Any:
-    """Return the value of the flag about items that a user had; None if it is missing."""
-    return None if options.filter_viewed is None else _FILTER[options.filter_viewed]
-
-
-def open_model(options: argparse.Namespace, **more: Any) -> Recommender:
-    """Load the model."""
-    return load_here(options.checkpoint, options.device, dates_given(options), model=options.model, **more)
-
-
-def dates_given(options: argparse.Namespace) -> dict[str, str]:
-    """Return the values of the flags about dates, by the names of :class:`Dates`."""
+def _model(arguments: argparse.Namespace, checkpoint: str | None = None, **more: Any) -> Recommender:
+    """Load the model, by default that of ``--checkpoint``; it reads dates as the flags say."""
     from recbole_bert4rec.logs.times import check_timezone
-
-    form, timezone = getattr(options, "date_format", None), getattr(options, "timezone", None)
-    if timezone is not None:
-        check_timezone(timezone)
-    return {name: value for name, value in (("form", form), ("timezone", timezone)) if value is not None}
-
-
-def load_here(
-    checkpoint: str, device: str | None, dates: Mapping[str, str] = MappingProxyType({}), **more: Any
-) -> Recommender:
-    """Load the model."""
-    if os.path.isdir(checkpoint):
-        raise UserError(
-            f"--checkpoint={checkpoint} is a folder, and the commands ask checkpoints; in Python load({checkpoint!r}) "
-            "asks a model that was exported to one"
-        )
     from recbole_bert4rec.recommend.load import load
 
+    flags = vars(arguments)
+    dates = {"form": flags.get("date_format"), "timezone": flags.get("timezone")}
+    if dates["timezone"] is not None:
+        check_timezone(dates["timezone"])
+    more |= {"model": arguments.model, "logit_adjustment": flags.get("logit_adjustment")}
     try:
-        model = load(checkpoint, device, **more)
+        model = load(checkpoint or arguments.checkpoint, arguments.device, **more)
     except (RuntimeError, AssertionError) as error:
-        if device is None:
+        if arguments.device is None:
             raise
-        raise UserError(f"--device={device} cannot be used: {str(error).splitlines()[0]}") from error
-    model.dates = model.dates._replace(**dates)
+        raise UserError(f"--device={arguments.device} cannot be used: {str(error).splitlines()[0]}") from error
+    model.dates = model.dates._replace(**{name: value for name, value in dates.items() if value is not None})
     return model
 
 
-def open_input(options: argparse.Namespace, model: Recommender, path: str | None = None) -> InteractionFile:
-    """Open the file of histories, or another one with the same columns."""
+def _file(arguments: argparse.Namespace, model: Recommender, flag: str = "input") -> InteractionFile | None:
+    """Open the file of a flag, whose form other flags tell, or else the log of the training; None without the flag."""
+    from recbole_bert4rec.logs.formats import Reading, names_with_commas
     from recbole_bert4rec.logs.interactions import InteractionFile
 
-    columns = zip(NAMES_OF_COLUMNS, model.fields, strict=True)
-    user, item, time = (getattr(options, field) or of_training for field, of_training in columns)
-    if options.TIME_FIELD is not None and model.config.get("in_order"):
+    path, stored = getattr(arguments, flag), dict(model.config)
+    if path is None:
+        return None
+    if str(stored.get("encoding")).lower() in ("utf-8", "utf8"):
+        stored["encoding"] = None  # RecBole's default: that of this file is found
+    if stored.get("columns"):
+        stored["columns"] = names_with_commas(stored["columns"])
+    form: dict[str, Any] = {name: getattr(arguments, name) or stored.get(name) for name in _FORM}
+    user, item, time = (form.pop(name) for name in NAMES_OF_COLUMNS)
+    in_order, is_named = bool(stored.get("in_order")), arguments.TIME_FIELD is not None
+    if is_named and in_order:
         raise UserError(
             f"--TIME_FIELD={time} has no effect: the model was trained with `in_order`, and takes rows in their order"
         )
-    flag = "--input" if path is None else "--targets"
-    reading, needs_times = reading_of(options, model), options.TIME_FIELD is not None
-    return InteractionFile(path or options.input, (user, item, time), reading, flag, needs_times)
+    return InteractionFile(path, (user, item, time), Reading(**form, in_order=in_order), f"--{flag}", is_named)
 
 
-def reading_of(options: argparse.Namespace, model: Recommender) -> Reading:
-    """Return how a file is to be read: by the flags, or else like the log of the training."""
-    from recbole_bert4rec.logs.formats import Reading, names_with_commas
-
-    stored, encoding = model.config, model.config.get("encoding")
-    if str(encoding).lower() in ("utf-8", "utf8"):
-        encoding = None  # RecBole's default: that of this file is found
-    return Reading(
-        options.separator or stored.get("separator"),
-        options.encoding or encoding,
-        quote=options.quote or stored.get("quote"),
-        escape=options.escape or stored.get("escape"),
-        columns=options.columns or (stored.get("columns") and names_with_commas(stored.get("columns"))),
-        in_order=bool(stored.get("in_order")),
-    )
-
-
-def nothing_written(options: argparse.Namespace) -> str:
-    """Say what an interrupted command leaves behind that writes its file at the end."""
-    return "nothing was written"
-
-
-def write_or_print(table: pd.DataFrame, output: str | None) -> None:
-    """Write a table to a .csv or .parquet file, or print it."""
-    from recbole_bert4rec.logs.interactions import write_table
-
-    if output is None:
-        table.to_csv(sys.stdout, index=False)
-        return
-    with atomic_write(output) as temporary:
-        write_table(table, temporary, Path(output).suffix)
-
-
-def items_of(flag: str, path: str | None, model: Recommender) -> list[str] | None:
+def _items(flag: str, path: str | None, model: Recommender) -> list[str] | None:
     """List the items of a text file, a line each; spaces and quotes around unknown ones are taken off."""
     if path is None:
         return None
@@ -169,6 +175,162 @@ def items_of(flag: str, path: str | None, model: Recommender) -> list[str] | Non
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"{flag}={path} cannot be read: {why(error)}") from error
     known = {*model.items}
-    items = [line if line in known else _QUOTED.sub(r"\1", line.strip()).replace('""', '"') for line in lines]
+    items = [line if line in known else next(csv.reader([line.strip()], delimiter="\x1f"))[0] for line in lines]
     model.check_known(f"{flag}={path}", items)
     return items
+
+
+def _recommend(arguments: argparse.Namespace) -> None:
+    """Recommend to all users of a file, or of the checkpoint."""
+    check_output("--output", arguments.output, TABLES)
+    on_ray = uses_ray(arguments)
+    if arguments.input is not None:
+        refuse_same("--output", arguments.output, "--input", arguments.input)
+    elif on_ray:
+        raise UserError("--engine=ray answers the users of a file; give --input too")
+    model = _model(arguments)
+    source = _file(arguments, model)
+    how = {name: getattr(arguments, name) for name in ("k", "filter_viewed")}
+    how |= {name: _items(f"--{name}", getattr(arguments, name), model) for name in ("items_to_recommend", "exclude")}
+    if arguments.filter_viewed == AUTO:
+        print(f"filter_viewed is auto: {model.viewed.why}", file=sys.stderr)
+    from recbole_bert4rec.recommend.bulk import recommend_file, write_table
+
+    if source is None:
+        table = model.recommend(**how)
+        write_table(table, arguments.output)
+        print(f"{table[model.fields[0]].nunique()} users answered in {arguments.output}", file=sys.stderr)
+        return
+    answers: Any = nullcontext()
+    if on_ray:
+        from recbole_bert4rec.recommend.on_ray import answer_on_ray
+
+        arguments.checkpoint = os.path.abspath(arguments.checkpoint)
+        workers = arguments.num_workers or 1
+        answers = answer_on_ray(partial(_model, arguments), how, workers, arguments.ray_address)
+    with answers as answer:
+        count = recommend_file(model, source, arguments.output, how, answer)
+    remarks = {
+        "interactions are left out: the model does not know their items": count.skipped,
+        "users have no other ones, and are answered as without a history": count.strangers,
+        "users have no row: no item is left for them": count.without_row,
+    }
+    said = [f"{count.users} users answered in {arguments.output}"]
+    print("; ".join(said + [f"{number} {what}" for what, number in remarks.items() if number]), file=sys.stderr)
+
+
+def _similar(arguments: argparse.Namespace) -> None:
+    """List similar items."""
+    from recbole_bert4rec.recommend.bulk import write_table
+
+    if arguments.output is not None:
+        check_output("--output", arguments.output, TABLES)
+    model = _model(arguments)
+    items = arguments.item or _items("--items", arguments.items, model)
+    table = model.similar_items(model.items if items is None else items, arguments.k)
+    if arguments.output is None:
+        table.to_csv(sys.stdout, index=False)
+    else:
+        write_table(table, arguments.output)
+
+
+def _evaluate(arguments: argparse.Namespace) -> None:
+    """Evaluate, and print the metrics as JSON."""
+    from recbole_bert4rec.recommend.bulk import evaluate_file
+
+    if arguments.input is None and arguments.targets is not None:
+        raise UserError("--targets needs --input, whose histories they follow")
+    model = _model(arguments, cold_items=os.path.isdir(arguments.checkpoint))
+    source, targets = (_file(arguments, model, flag) for flag in ("input", "targets"))
+    how, left_out = (arguments.topk, arguments.filter_viewed), list[str]()
+    if source is None:
+        metrics = model.evaluate(None, None, *how)
+    else:
+        metrics, left_out = evaluate_file(model, source, targets, *how)
+    print(json.dumps(metrics))
+    for sentence in left_out:
+        print(sentence, file=sys.stderr)
+
+
+def _append(arguments: argparse.Namespace) -> None:
+    """Write a checkpoint that knows more items."""
+    neighbours: dict[str, list[str]] = {}
+    of_last: list[str] | None = None
+    for word in arguments.new:  # items, each perhaps with lists of those that it is like
+        if isinstance(word, str):
+            of_last = neighbours.setdefault(word, [])
+        elif of_last is None:
+            raise UserError(f"--like={','.join(word)} stands before any --item, which it is about")
+        else:
+            of_last += word
+    from recbole_bert4rec import checkpoints
+    from recbole_bert4rec.logs.items import read_item_vectors
+    from recbole_bert4rec.recommend.new_items import append_items
+
+    vectors = {}
+    if arguments.vectors is not None:
+        field = checkpoints.read(arguments.checkpoint, mapped=True)["config"]["ITEM_ID_FIELD"]
+        vectors = dict(zip(*read_item_vectors(arguments.vectors, field), strict=True))
+    model = append_items(arguments.checkpoint, neighbours, vectors, arguments.output, arguments.device, arguments.model)
+    new = len(neighbours) + len(vectors)
+    print(f"{arguments.output} knows {len(model.items):,} items, {new:,} of them new", file=sys.stderr)
+
+
+def _serve(arguments: argparse.Namespace) -> None:
+    """Serve until it is stopped."""
+    need("the service", "fastapi", "uvicorn", "prometheus_client")
+    from recbole_bert4rec.serving.app import serve
+
+    serve(arguments.checkpoint, partial(_model, arguments), arguments.items, arguments.host, arguments.port)
+
+
+def _export(arguments: argparse.Namespace) -> None:
+    """Write the folder."""
+    from recbole_bert4rec.recommend.export import export
+
+    export(_model(arguments), arguments.output)
+    needs = "needs onnxruntime in place of torch"
+    print(f"exported to {arguments.output}; load({arguments.output!r}) {needs}", file=sys.stderr)
+
+
+def _info(arguments: argparse.Namespace) -> None:
+    """Print what is in a checkpoint."""
+    model = _model(arguments)
+    memory = model.ranker.memory  # an exported folder has none to look at
+    from recbole_bert4rec import checkpoints
+    from recbole_bert4rec.core.growth import VECTORS
+    from recbole_bert4rec.core.ranker import ITEM_DIGEST
+    from recbole_bert4rec.options.table import OPTIONS, RECBOLES, SECTIONS
+
+    state = checkpoints.read(arguments.checkpoint)
+    config, stored = state["config"], model.stored
+    told = (VECTORS, ITEM_DIGEST)  # not learnt
+    weights = sum(weight.numel() for name, weight in state["state_dict"].items() if name not in told)
+    contents, cold = state["state_dict"].get(VECTORS), state.get("cold_items", {"tokens": []})["tokens"]
+    metrics = ", ".join(f"{name} {value:g}" for name, value in state["best_valid_result"].items()) or "none"
+    about = "none"
+    if contents is not None:
+        about = f"{contents.shape[1]} numbers an item; {len(cold):,} more items have such and no interaction"
+    encoder = SECTIONS["Encoder"]
+    changed = {
+        name: config[name]
+        for name, option in OPTIONS.items()
+        if name not in encoder and name in config and option.default not in (RECBOLES, config[name])
+    }
+    interactions = int(state["item_counts"].sum())
+    lines = {
+        "file": f"{arguments.checkpoint}, {os.path.getsize(arguments.checkpoint) / 2**20:.1f} MiB, {state['format']}",
+        "model": f"{config['model']}, objective {config['objective']}, {weights:,} weights",
+        "trained on": f"{config['dataset']}: {len(state['item_tokens']) - 1:,} items, {interactions:,} interactions",
+        "epoch": f"{state['epoch']}, from 0",
+        "validation": metrics + (" without the memory" if memory else ""),
+        "memory": f"weight {memory.weight:g}, {memory.transitions.nnz:,} entries" if memory else "none",
+        "contents": about,
+        "columns": ", ".join(model.fields),
+        "histories": "none" if stored is None else f"{len(stored):,} users, {len(stored.items):,} interactions",
+        "filter_viewed": f"auto: {model.viewed.why}",
+        "encoder": ", ".join(f"{name} {config.get(name)}" for name in encoder),
+        "changed": ", ".join(f"{name} {value}" for name, value in changed.items()) or "nothing",
+    }
+    for name, text in lines.items():
+        print(f"{name:<{max(map(len, lines))}}  {text}")

@@ -130,7 +130,8 @@ def tune(
     output, options = Path(output), {"show_progress": False, **(options or {})}
     if output.suffix in _TAKEN or output.is_dir():
         raise UserError(f"--output_file={output} must be a file that does not end in {' or '.join(_TAKEN)}")
-    _check_words(model, max_evals, tool=(tool, TOOLS), algo=(algorithm, ALGORITHMS), scheduler=(scheduler, SCHEDULERS))
+    of_ray = {"max_concurrent": max_concurrent, "ray_address": ray_address, "gpus_per_trial": gpus}
+    _check_flags(model, options, tool, algorithm, scheduler, max_evals, budget, of_ray)
     suppress_dependency_warnings()
     with (
         in_program(),
@@ -174,15 +175,39 @@ def tune(
         return SearchResult(best["setting"], best["best_valid_result"], best["test_result"], table, files)
 
 
-def _check_words(model: Model | None, max_evals: int | None, **words: tuple[str | None, tuple[str, ...]]) -> None:
-    """Refuse several models, and words that are not among those that are known."""
-    if "," in str(model):
-        raise UserError(f"--model={model}: one model is tuned at a time")
-    if max_evals is not None and max_evals < 1:
-        raise UserError(f"--max_evals must be at least 1, but is {max_evals}")
-    for name, (word, known) in words.items():
-        if word not in (None, *known):
-            raise UserError(f"--{name}={word} must be one of {', '.join(known)}")
+def _check_flags(
+    model: Model | None,
+    options: Mapping[str, Any],
+    tool: str,
+    algorithm: str | None,
+    scheduler: str,
+    max_evals: int | None,
+    budget: float | None,
+    of_ray: Mapping[str, Any],
+) -> None:
+    """Refuse words that are not among those that are known, numbers that cannot be, and flags that do not fit."""
+    of_ray = {**of_ray, "scheduler": scheduler if scheduler != "none" else None}
+    gpus = of_ray["gpus_per_trial"]
+    wrong = {
+        f"--model={model}: one model is tuned at a time": "," in str(model),
+        f"--tool={tool} must be one of {', '.join(TOOLS)}": tool not in TOOLS,
+        f"--algo={algorithm} must be one of {', '.join(ALGORITHMS)}": algorithm not in (None, *ALGORITHMS),
+        f"--scheduler={scheduler} must be one of {', '.join(SCHEDULERS)}": scheduler not in SCHEDULERS,
+        f"--max_evals must be at least 1, but is {max_evals}": max_evals is not None and max_evals < 1,
+        "--max_evals goes with --algo=random or bayes; exhaustive tries every combination": (
+            algorithm == "exhaustive" and max_evals is not None
+        ),
+        "--budget ends trials by time and --scheduler=asha by epochs; leave one of them out": (
+            budget is not None and scheduler == "asha"
+        ),
+        f"--gpus_per_trial must be at least 0, but is {gpus:g}": gpus < 0,
+        "--gpu_id does not go with --tool=Ray, which shares out the GPUs; leave it out": (
+            tool == "Ray" and "gpu_id" in options
+        ),
+        **{f"--{name} needs --tool=Ray": tool != "Ray" and bool(value) for name, value in of_ray.items()},
+    }
+    if mistakes := [mistake for mistake, is_made in wrong.items() if is_made]:
+        raise UserError("; ".join(mistakes))
 
 
 class Trials:

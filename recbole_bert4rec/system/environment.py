@@ -21,6 +21,8 @@ from recbole_bert4rec.system.errors import UserError
 if TYPE_CHECKING:
     from importlib.abc import Traversable
 
+OF_A_PROCESS = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_PORT")
+"""Numbers that torchrun and Ray Train put into the environment of a process; MASTER_ADDR is a text."""
 _PACKAGES = ("recbole_bert4rec", "recbole", "torch", "numpy", "pandas", "scipy", "ray", "hyperopt")
 
 
@@ -28,6 +30,11 @@ def suppress_dependency_warnings() -> None:
     """Hide warnings of RecBole and its dependencies, which users cannot change; a library undoes it afterwards."""
     for module in ("recbole", "ray", "hyperopt", "thop", "tensorboard", "torch.utils.tensorboard"):
         warnings.filterwarnings("ignore", module=rf"{module}(\.|$)")
+
+
+def is_one_of_several() -> bool:
+    """Tell whether torchrun or Ray Train has started this process to train with others."""
+    return all(os.environ.get(name, "").isdecimal() for name in OF_A_PROCESS) and int(os.environ["WORLD_SIZE"]) > 1
 
 
 def peak_memory_mb() -> float:

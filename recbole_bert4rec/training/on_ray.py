@@ -22,12 +22,12 @@ from recbole.utils import get_local_time
 from recbole_bert4rec.checkpoints import best_of, last_of
 from recbole_bert4rec.plugin.distributed import name_of_this_process
 from recbole_bert4rec.plugin.hooks import in_program
-from recbole_bert4rec.system.environment import suppress_dependency_warnings
+from recbole_bert4rec.system.environment import is_one_of_several, suppress_dependency_warnings
 from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.system.interrupts import Interrupted, requested
 from recbole_bert4rec.system.ray_cluster import check_workers, start_ray
 from recbole_bert4rec.training.inputs import configure, opened_checkpoint, refuse_other_models, user_layers
-from recbole_bert4rec.training.processes import is_one_of_several, run_rank
+from recbole_bert4rec.training.processes import run_rank
 from recbole_bert4rec.training.run import run
 
 _LOSSES = 3

@@ -13,29 +13,22 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch.multiprocessing.spawn import ProcessExitedException, start_processes
+from torch.multiprocessing.spawn import ProcessExitedException, ProcessRaisedException, start_processes
 
 from recbole_bert4rec.plugin.hooks import in_program
 from recbole_bert4rec.system import processes
 from recbole_bert4rec.system.constants import SHORT
-from recbole_bert4rec.system.environment import suppress_dependency_warnings
-from recbole_bert4rec.system.errors import UserError
+from recbole_bert4rec.system.environment import OF_A_PROCESS, suppress_dependency_warnings
+from recbole_bert4rec.system.errors import UserError, reason_of
 from recbole_bert4rec.system.interrupts import Interrupted, handled
 from recbole_bert4rec.training.inputs import opened_checkpoint, resolve, user_layers
 from recbole_bert4rec.training.run import RunResult, run
 from recbole_bert4rec.training.screen import shown
 
-_OF_A_PROCESS = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_PORT")
-"""Numbers that torchrun and Ray Train put into the environment of a process; MASTER_ADDR is a text."""
 _SORTING = timedelta(days=1)
 """How long the other processes wait for the first one, which may have a large log to sort."""
 _PATIENCE = 10
 """Seconds that the other processes have to end, once one has failed."""
-
-
-def is_one_of_several() -> bool:
-    """Tell whether torchrun or Ray Train has started this process to train with others."""
-    return all(os.environ.get(name, "").isdecimal() for name in _OF_A_PROCESS) and int(os.environ["WORLD_SIZE"]) > 1
 
 
 @in_program()
@@ -44,7 +37,7 @@ def run_rank(arguments: Mapping[str, Any]) -> RunResult:
 
     The first one writes record and summary.
     """
-    rank, local_rank, world_size, local_size, port = (int(os.environ[name]) for name in _OF_A_PROCESS)
+    rank, local_rank, world_size, local_size, port = (int(os.environ[name]) for name in OF_A_PROCESS)
     ip = os.environ["MASTER_ADDR"]
     connected = dist.is_initialized()  # Ray Train has done it
     if not connected:
@@ -110,6 +103,8 @@ def run_processes(arguments: Mapping[str, Any], nproc: int, ip: str, port: int |
             process.join()
         stop.left_behind = receiver.recv() if receiver.poll() else ""
         raise
+    except ProcessRaisedException as error:
+        raise RuntimeError(receiver.recv()) from error
     except ProcessExitedException as error:
         if receiver.poll():
             raise UserError(receiver.recv()) from None
@@ -145,3 +140,6 @@ def _run_spawned(rank: int, environment: Mapping[str, str], arguments: Mapping[s
     except UserError as error:
         sender.send(str(error))
         sys.exit(2)
+    except Exception as error:
+        sender.send("; ".join([reason_of(error), *getattr(error, "__notes__", [])]))
+        raise

@@ -129,6 +129,10 @@ def logged(config: Config, screen: str = SHORT) -> Iterator[Path]:
     try:
         with at_level(level), at_level(level, FOR_THE_USER), bars:
             yield Path(file.baseFilename)
+    except Exception as error:  # the screen gets one line of it
+        file.handle(logging.LogRecord(__name__, logging.ERROR, __file__, 0, "the run ended", (), sys.exc_info()))
+        error.add_note(f"its traceback is in {os.path.relpath(file.baseFilename)}")
+        raise
     finally:
         root.removeHandler(file)
         file.close()

@@ -1,4 +1,4 @@
-"""The command lines: flags that do not go together, and Ctrl-C."""
+"""The command lines: flags that do not go together, how what goes wrong is said, and Ctrl-C."""
 
 from __future__ import annotations
 
@@ -7,11 +7,17 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 from recbole.config import Config
 
-from recbole_bert4rec.cli.main import COMMANDS, main
-from recbole_bert4rec.cli.words import joined
+from recbole_bert4rec import load
+from recbole_bert4rec.cli.flags import joined
+from recbole_bert4rec.cli.main import main
+from recbole_bert4rec.training import run
+from tests.helpers.trained import trained
+
+COMMANDS = ("run", "compare", "tune", "recommend", "similar", "evaluate", "append", "serve", "export", "info", "doctor")
 
 SEARCH = ["tune", "--params_file=none.hyper"]
 BAD: list[tuple[list[str], str]] = [
@@ -26,16 +32,21 @@ BAD: list[tuple[list[str], str]] = [
     (["--seeds=2", "--verbose"], "--verbose"),
     (["--seeds=0"], "--seeds=0"),
     (["--epochs=3", "--epochs=4"], "`--epochs`"),
-    (["--nproc=0"], "--nproc=0"),
+    (["--nproc=0"], "--nproc: '0'"),
+    (["--budget=soon"], "--budget: 'soon'"),
+    (["--config_files=none.yaml"], "none.yaml"),
     (["--nproc=2", "--engine=ray"], "--engine=ray"),
     (["--ray_address=auto"], "--engine=ray"),
-    (["--engine=ray", "--num_workers=0"], "--num_workers=0"),
+    (["--engine=ray", "--num_workers=0"], "--num_workers: '0'"),
     (["--seeds=2", "--seed=one"], "`seed`"),
     (["--model=,"], "--model=,"),
     ([*SEARCH, "--gpus_per_trial=-1", "--tool=Ray"], "--gpus_per_trial"),
     ([*SEARCH, "--tool=Ray", "--gpu_id=0"], "--gpu_id"),
     ([*SEARCH, "--ray_address=a:1"], "--ray_address needs --tool=Ray"),
+    ([*SEARCH, "--scheduler=median"], "--scheduler needs --tool=Ray"),
     ([*SEARCH, "--algo=random", "--max_evals=0"], "--max_evals"),
+    ([*SEARCH, "--algo=exhaustive", "--max_evals=3"], "--max_evals"),
+    ([*SEARCH, "--metric=MRR@10"], "`metric`: did you mean `metrics`?"),
     (["tune", "--tool=ray", "--params_file=a"], "'ray'"),
     (["recommend", "--input=a.csv"], "--checkpoint"),
     (["tun"], "tune"),
@@ -43,6 +54,9 @@ BAD: list[tuple[list[str], str]] = [
     (["--recomend=top.csv"], "`--recommend`"),
     (["tune", "--params_file=a", "--max_eval=3"], "`--max_evals`"),
     (["doctor", "--x=1"], "--x=1"),
+    (["append", "--checkpoint=m.pth", "--output=n.pth", "--like=a"], "--like=a"),
+    (["recommend", "--checkpoint=m.pth", "--output=a.csv", "--engine=ray"], "--input"),
+    (["export", "--checkpoint=m.pth"], "--output"),
 ]
 
 
@@ -70,6 +84,62 @@ def test_ctrl_c_is_an_exit_code_of_its_own(arguments: list[str], monkeypatch: py
     assert main(arguments) == 130
 
 
+@pytest.mark.parametrize("debug", [False, True])
+@pytest.mark.parametrize("is_logged", [False, True])
+def test_a_fault_of_the_program_is_one_line_and_its_traceback_is_kept(
+    debug: bool,
+    is_logged: bool,
+    write_inter: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def broken(*_: Any) -> None:
+        raise KeyError("nobody")
+
+    monkeypatch.setattr(run, "build" if is_logged else "check_places", broken)
+    rows = [(f"u{user}", f"i{(user + time) % 7}", time) for user in range(9) for time in range(5)]
+    options = [f"--{name}={value}" for name, value in write_inter(rows).items()]
+    assert main([*options, *["--debug"] * debug]) == 1
+    said = capsys.readouterr().err
+    last = said.splitlines()[-1]
+    assert last.startswith("error: a fault of the program, KeyError: 'nobody' (test_cli.py:")
+    assert ("Traceback" in said) == debug
+    logs = list(Path("log").rglob("*.log"))
+    assert len(logs) == is_logged
+    for log in logs:
+        assert str(log) in last
+        assert "Traceback" in log.read_text()
+
+
+def test_an_error_of_the_system_is_one_line_that_names_the_file(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError(28, "No space left on device", "a/file")
+
+    monkeypatch.setattr(run, "run", full)
+    assert main(["run"]) == 2
+    assert capsys.readouterr().err == "error: a/file: No space left on device\n"
+
+
+def test_append_writes_a_checkpoint_that_knows_new_items(write_inter: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["append", f"--checkpoint={trained(write_inter).file}", "--device=cpu", "--output=more.pth"]
+    assert main([*command, "--item=new", "--like=i3,i5", "--item=any"]) == 0
+    model = load("more.pth", "cpu")
+    assert model.items[-2:] == ["new", "any"]
+    scores = model.score([["i1", "i2"]], ["i3", "i5", "new"])["score"]
+    assert scores.iloc[2] == pytest.approx(scores.iloc[:2].mean(), abs=1e-4)
+    assert main([*command, "--item=i3"]) == 2
+    assert "'i3'" in capsys.readouterr().err
+
+
+def test_append_takes_new_items_by_their_contents(write_inter: Any) -> None:
+    checkpoint = trained(write_inter, item_vectors="vectors.parquet").file
+    pd.DataFrame({"item_id": ["blue"], "vector": [[1.0, 2.0, 3.0, 4.0, 5.0]]}).to_parquet("blue.parquet")
+    assert main(["append", f"--checkpoint={checkpoint}", "--vectors=blue.parquet", "--output=more.pth"]) == 0
+    assert "blue" in load("more.pth", "cpu").items
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_help_comes_without_torch_pandas_or_recbole(name: str) -> None:
     program = f"""
@@ -89,18 +159,17 @@ except SystemExit:
     [
         (["--epochs", "3"], ["--epochs=3"]),
         (["--epochs=3", "--seed", "-1"], ["--epochs=3", "--seed=-1"]),
-        (["--model", "Pop", "--topk", "[1,2]"], ["--model", "Pop", "--topk=[1,2]"]),
         (["--exclude_seen", "--epochs", "3"], ["--exclude_seen=True", "--epochs=3"]),
         (["--allow_unknown"], ["--allow_unknown=True"]),
         (["--exclude_seen", "False"], ["--exclude_seen=False"]),
         (["--epochs"], ["--epochs"]),
         (["--epochs", "--seed=1"], ["--epochs", "--seed=1"]),
-        (["file.yaml", "--k", "5"], ["file.yaml", "--k", "5"]),
+        (["file.yaml", "--topk", "[1, 2]"], ["file.yaml", "--topk=[1, 2]"]),
     ],
     ids=str,
 )
 def test_an_option_and_its_value_may_be_two_words(words: list[str], wanted: list[str]) -> None:
-    assert joined(words, {"--model", "--k"}) == wanted
+    assert joined(words) == wanted
 
 
 @pytest.mark.parametrize(("model", "option"), [("BERT4Rec", "--warmup_steps"), ("GRU4Rec", "--dropout_prob")])

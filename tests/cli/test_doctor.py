@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from importlib import metadata
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,10 +14,16 @@ from recbole_bert4rec.cli import doctor
 from recbole_bert4rec.plugin import hooks
 
 
-def missing(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def missing(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Make a package look as if it were not installed."""
-    installed = doctor.is_installed
-    monkeypatch.setattr(doctor, "is_installed", lambda name: name != module and installed(name))
+    version = metadata.version
+
+    def of_installed(name: str) -> str:
+        if name == package:
+            raise metadata.PackageNotFoundError
+        return version(name)
+
+    monkeypatch.setattr(doctor.metadata, "version", of_installed)
 
 
 def broken(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -36,7 +43,7 @@ def test_all_is_well_where_everything_is_installed(
     monkeypatch.setattr("sys.argv", ["recbole-bert4rec", "doctor"])
     assert main() == 0
     printed = capsys.readouterr().out
-    for name in ("1.2.1", *(hook.reason.split()[0] for hook in hooks.HOOKS)):
+    for name in ("1.2.1", "duckdb", "plotly", *(hook.reason.split()[0] for hook in hooks.HOOKS)):
         assert name in printed
 
 
@@ -44,8 +51,8 @@ def test_all_is_well_where_everything_is_installed(
     ("fault", "module", "code", "named"),
     [
         (missing, "recbole", 1, "recbole==1.2.1"),
-        (missing, "pandas", 1, "pandas<3"),
-        (missing, "plotly", 0, "plotly"),
+        (missing, "pandas", 1, "'pandas>=2,<3'"),
+        (missing, "plotly", 0, "comparisons, searches"),
         (broken, "ray.tune", 0, "ray[tune]"),
         (broken, "thop", 1, "bool8"),
     ],
@@ -56,6 +63,13 @@ def test_what_is_missing_or_broken_is_named_and_ends_with_1_where_bert4rec_needs
     fault(module, monkeypatch)
     assert doctor.main() == code
     assert named in capsys.readouterr().out
+
+
+def test_a_wheel_names_its_requirements_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    requirements = ["pandas<3,>=2", 'ray[tune]>=2.60; extra == "tune"', 'plotly; extra == "plots"']
+    monkeypatch.setattr(doctor, "__file__", "/site-packages/recbole_bert4rec/cli/doctor.py")
+    monkeypatch.setattr(doctor.metadata, "requires", lambda name: requirements)
+    assert [*doctor._requirements()] == [("", "pandas<3,>=2"), ("tune", "ray[tune]>=2.60"), ("plots", "plotly")]
 
 
 def test_a_recbole_that_is_not_registered_or_does_not_fit_ends_with_1(

@@ -157,7 +157,7 @@ WRONG = [
     ([*INPUT, "--exclude=not.txt"], "26 items, such as 'i"),
     ([*INPUT, "--filter_viewd=True"], "`--filter_viewed`"),
     (["evaluate", "--input=bare.csv"], "26 items, such as 'i"),
-    (["evaluate", "--topk=ten"], "--topk=ten"),
+    (["evaluate", "--topk=ten"], "--topk: 'ten'"),
     (["evaluate", "--targets=log.csv"], "--input"),
     (["evaluate", "--input=log.csv", "--targets=log.csv"], "log.csv: user 'u"),
     (["evaluate", "--input=log.csv", "--targets=new.csv"], "30 of 30 items"),
@@ -166,7 +166,7 @@ WRONG = [
     (["similar", "--item=i1", "--items=a.txt"], "--items"),
     (["info", "--device=cuda:99"], "--device=cuda:99"),
     (["info", "--checkpoint=no.pth"], "no.pth"),
-    (["evaluate", "--checkpoint=folder"], "--checkpoint=folder"),
+    (["evaluate", "--checkpoint=folder"], "folder is not a folder that"),
 ]
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from recbole_bert4rec.cli.words import parse_flags
+from recbole_bert4rec.cli.flags import options_in
 from recbole_bert4rec.experiments.compare import _endless, check_options, contestants_of, read_variants
 from recbole_bert4rec.experiments.equal_rows import config_of, shared_rules, under_rules
 from recbole_bert4rec.experiments.store import fingerprint, name_of
@@ -24,7 +24,7 @@ STUDIES = sorted((Path(__file__).resolve().parents[2] / "properties" / "study").
 
 def contestants(*flags: str, models: tuple[str, ...] = ("BERT4Rec", "Pop"), files: tuple[str, ...] = ()) -> Any:
     """Arguments of the runs of models, by their names."""
-    layers = user_layers(parse_flags(["--use_gpu=False", "--state=error", *flags]), files, {})
+    layers = user_layers(options_in(["--use_gpu=False", "--state=error", *flags], ()), files, {})
     return contestants_of(models, {}, layers)
 
 

@@ -13,9 +13,8 @@ from typing import Any
 
 import pytest
 
-from recbole_bert4rec.cli.inputs import models_of
-from recbole_bert4rec.cli.main import COMMANDS, parser_of
-from recbole_bert4rec.cli.words import joined, parse_flags
+from recbole_bert4rec.cli.flags import models_of
+from recbole_bert4rec.cli.main import parse
 from recbole_bert4rec.options.checks import unknown_names
 from recbole_bert4rec.options.user_models import known_as, options_read_by
 from recbole_bert4rec.system.errors import UserError
@@ -72,17 +71,14 @@ def mistakes_of_command(words: list[str]) -> str:
     if not program or "--help" in words:
         return ""
     rest = words[len(line[: program.end()].split()) :]
-    name = "tune" if program[1] == "python run_hyper.py" else "run"
-    if rest and rest[0] in COMMANDS:
-        name, rest = rest[0], rest[1:]
-    parser = parser_of(name, name)
-    own = {word for action in parser._actions for word in action.option_strings}
+    if not rest or rest[0].startswith("-"):
+        rest = ["tune" if program[1] == "python run_hyper.py" else "run", *rest]
     try:
-        options, flags = parser.parse_known_args(joined(rest, own) if COMMANDS[name].takes_options else rest)
-        if not COMMANDS[name].takes_options:
-            return " ".join(flags)
-        read = [key for model in models_of(options) for key in options_read_by(known_as(model))]
-        return " ".join(unknown_names(parse_flags(flags), read, refuse_all=True))
+        arguments = parse(rest)
+        if "options" not in arguments:
+            return ""
+        read = [key for model in models_of(arguments) for key in options_read_by(known_as(model))]
+        return " ".join(unknown_names(arguments.options, read, refuse_all=True))
     except (UserError, SystemExit) as error:
         return f"{error}"
 

@@ -13,7 +13,6 @@ import pytest
 import yaml
 
 import recbole_bert4rec
-from recbole_bert4rec.cli.main import _reader_may_leave
 from recbole_bert4rec.system.environment import EXTRAS
 from tests.helpers.data import histories_to_rows, overlapping_histories
 from tests.helpers.programs import BLOCKED
@@ -69,20 +68,14 @@ def test_what_cannot_run_ends_with_1_and_says_what_is_missing(program: str, name
     assert "Traceback" not in done.stderr or "ImportError" in done.stderr.splitlines()[-1]
 
 
-@pytest.mark.parametrize("words", [["doctor"], ["--help"]])
-def test_a_reader_that_leaves_ends_a_command_without_a_traceback(words: list[str]) -> None:
-    command = [sys.executable, "-m", "recbole_bert4rec", *words]
+def test_a_reader_that_leaves_ends_a_command_without_a_traceback() -> None:
+    command = [sys.executable, "-m", "recbole_bert4rec", "doctor"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT) as process:
         assert process.stdout is not None
         process.stdout.close()
         assert process.stderr is not None
         assert process.stderr.read() == ""
     assert process.returncode == 128 + signal.SIGPIPE
-
-
-def test_a_pipe_that_is_not_the_output_breaks_as_ever() -> None:
-    with pytest.raises(BrokenPipeError), _reader_may_leave():
-        raise BrokenPipeError
 
 
 ABSENT = tuple(name for name, extra in EXTRAS.items() if extra != "onnx")  # torch itself looks for onnx

@@ -1,4 +1,4 @@
-"""Files appear whole or not at all."""
+"""Files appear whole or not at all; folders that one program at a time writes to."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from recbole_bert4rec.system.errors import UserError
-from recbole_bert4rec.system.files import TABLES, atomic_write, check_output
+from recbole_bert4rec.system.files import TABLES, atomic_write, check_output, locked
 
 
 def test_a_file_replaces_the_old_one_when_it_is_complete(tmp_path: Path) -> None:
@@ -62,3 +62,13 @@ def test_an_output_that_could_not_be_written_is_refused_before(
     assert Path("made/below").is_dir()
     with pytest.raises(UserError, match="--checkpoint_dir"):
         check_output("--checkpoint_dir", "old.csv/below")
+
+
+def test_a_folder_is_locked_until_the_block_ends_however_it_ends(tmp_path: Path) -> None:
+    lock = tmp_path / "new" / "lock"
+    for _ in range(2):
+        with pytest.raises(KeyError), locked(lock, "search", "--output_file", tmp_path):
+            assert lock.is_file()
+            with pytest.raises(UserError, match="--output_file"), locked(lock, "search", "--output_file", tmp_path):
+                pass
+            raise KeyError

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
+from argparse import ArgumentTypeError
 from typing import Any
 
 import pytest
 
-from recbole_bert4rec.cli.words import seconds_of
+from recbole_bert4rec.cli.flags import seconds
 from recbole_bert4rec.plugin.callbacks import Callback
-from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.training.budget import NO_END, Budget
 from recbole_bert4rec.training.record import Record
 from tests.helpers.runs import make_config, make_trainer, prepare
@@ -18,16 +18,16 @@ ROWS = [(f"u{u}", f"i{(u * t + t) % 23}", t) for u in range(1, 41) for t in rang
 
 
 @pytest.mark.parametrize(
-    ("text", "seconds"), [("90s", 90.0), ("10m", 600.0), ("1.5h", 5400.0), (" 2M ", 120.0), ("0.5s", 0.5)]
+    ("text", "wanted"), [("90s", 90.0), ("10m", 600.0), ("1.5h", 5400.0), (" 2M ", 120.0), ("0.5s", 0.5)]
 )
-def test_times_are_read(text: str, seconds: float) -> None:
-    assert seconds_of(text) == seconds
+def test_times_are_read(text: str, wanted: float) -> None:
+    assert seconds(text) == wanted
 
 
 @pytest.mark.parametrize("text", ["", "10", "0m", "1m30s", "inf"])
 def test_other_texts_are_refused(text: str) -> None:
-    with pytest.raises(UserError, match="--budget="):
-        seconds_of(text)
+    with pytest.raises(ArgumentTypeError, match="90s"):
+        seconds(text)
 
 
 def trainer_of(model: str, write_inter: Any, *callbacks: Callback, **options: Any) -> tuple[Any, Any, Any, Any]:
