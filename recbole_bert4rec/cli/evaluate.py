@@ -34,7 +34,7 @@ def execute(options: argparse.Namespace, flags: dict[str, str]) -> None:
         topk = [int(k) for k in options.topk.split(",")]
     except ValueError as error:
         raise UserError(f"--topk={options.topk} must be whole numbers, separated by commas") from error
-    from recbole_bert4rec.recommend.judging import evaluate_file
+    from recbole_bert4rec.recommend.bulk import evaluate_file
 
     model, left_out = open_model(options, cold_items=False), filter_viewed(options)
     if options.input is None:
@@ -43,9 +43,9 @@ def execute(options: argparse.Namespace, flags: dict[str, str]) -> None:
         print(json.dumps(model.evaluate(topk=topk, filter_viewed=left_out)))
         return
     after = None if options.targets is None else open_input(options, model, options.targets)
-    judgement = evaluate_file(model, open_input(options, model), after, topk, left_out)
-    print(json.dumps(judgement.metrics))
-    for sentence in judgement.left_out:
+    metrics, sentences = evaluate_file(model, open_input(options, model), after, topk, left_out)
+    print(json.dumps(metrics))
+    for sentence in sentences:
         print(sentence, file=sys.stderr)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +18,7 @@ from recbole_bert4rec.cli.trained import (
     filter_viewed,
     items_of,
     load_here,
+    nothing_written,
     open_input,
     open_model,
     write_or_print,
@@ -31,18 +31,16 @@ if TYPE_CHECKING:
     from recbole_bert4rec.recommend.bulk import Count
     from recbole_bert4rec.recommend.recommender import Recommender
 
-_CHANGES_NO_ANSWER = ("output", "device", "engine", "num_workers", "ray_address")
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the flags of the command."""
     add = parser.add_argument
     add_checkpoint(parser)
     add_input(parser, "histories to recommend to (default: those in the checkpoint)")
-    text = "table of user, item, rank, score (.csv or .parquet; a name without an ending: a folder of .parquet files)"
+    text = "table of user, item, rank, score (.csv or .parquet)"
     add("--output", required=True, metavar="FILE", help=text)
     purpose = "answer the users of --input in actors of Ray Data, each with a model of its own"
-    add_engine(parser, purpose, "actors; input and output lie where all machines find them")
+    add_engine(parser, purpose, "actors; the checkpoint lies where all machines find it")
     add("--k", type=int, default=10, help="items a user (default: %(default)s)")
     add_filter(parser, AUTO)
     add("--items_to_recommend", metavar="FILE", help="text file of the only items to recommend, one a line")
@@ -52,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(options: argparse.Namespace, flags: dict[str, str]) -> None:
     """Recommend."""
-    check_output("--output", options.output, TABLES if options.input is None else (*TABLES, ""))
+    check_output("--output", options.output, TABLES)
     if options.input is not None:
         refuse_same("--output", options.output, "--input", options.input)
     if check_engine(options) and options.input is None:
@@ -85,29 +83,23 @@ def execute(options: argparse.Namespace, flags: dict[str, str]) -> None:
 
 def _answer_file(options: argparse.Namespace, model: Recommender, arguments: dict[str, Any]) -> Count:
     """Write the recommendations for all users of ``--input``, and count them."""
-    from recbole_bert4rec.recommend.bulk import Answering, Question, answer_file
+    from recbole_bert4rec.recommend.bulk import recommend_file
 
-    source, status = open_input(options, model), os.stat(options.checkpoint)
-    flags = {name: value for name, value in vars(options).items() if name not in _CHANGES_NO_ANSWER}
-    made_from = {**flags, "how": arguments, "size": status.st_size, "changed": status.st_mtime}
-    question = Question(source.path, arguments)
-    with ExitStack() as stack:
-        answer: Answering = lambda parts: (question.ask(model, part) for part in parts)  # noqa: E731
-        if options.engine is not None:
-            from recbole_bert4rec.recommend.on_ray import on_ray
+    source = open_input(options, model)
+    if options.engine is None:
+        return recommend_file(model, source, options.output, arguments)
+    from recbole_bert4rec.recommend.on_ray import answer_on_ray
 
-            load_one = partial(
-                load_here,
-                os.path.abspath(options.checkpoint),
-                options.device,
-                dates_given(options),
-                model=options.model,
-                logit_adjustment=options.logit_adjustment,
-            )
-            answer = stack.enter_context(on_ray(question, load_one, options.num_workers or 1, options.ray_address))
-        return answer_file(source, options.output, made_from, answer, model.items)
+    load_one = partial(
+        load_here,
+            os.path.abspath(options.checkpoint),
+        options.device,
+        dates_given(options),
+        model=options.model,
+        logit_adjustment=options.logit_adjustment,
+    )
+    with answer_on_ray(load_one, arguments, options.num_workers or 1, options.ray_address) as answer:
+        return recommend_file(model, source, options.output, arguments, answer)
 
 
-def left_behind(options: argparse.Namespace) -> str:
-    """Say what an interrupted command leaves behind."""
-    return "finished parts are kept, the same command does the rest"
+left_behind = nothing_written

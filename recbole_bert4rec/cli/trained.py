@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 from recbole_bert4rec.options.kinds import AUTO
 from recbole_bert4rec.system.constants import NAMES_OF_COLUMNS
 from recbole_bert4rec.system.errors import UserError, why
-from recbole_bert4rec.system.files import atomic_write
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -148,13 +147,12 @@ def nothing_written(options: argparse.Namespace) -> str:
 
 def write_or_print(table: pd.DataFrame, output: str | None) -> None:
     """Write a table to a .csv or .parquet file, or print it."""
-    from recbole_bert4rec.logs.interactions import write_table
-
     if output is None:
         table.to_csv(sys.stdout, index=False)
         return
-    with atomic_write(output) as temporary:
-        write_table(table, temporary, Path(output).suffix)
+    from recbole_bert4rec.recommend.bulk import write_table
+
+    write_table(table, output)
 
 
 def items_of(flag: str, path: str | None, model: Recommender) -> list[str] | None:
