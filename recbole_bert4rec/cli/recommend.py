@@ -92,7 +92,7 @@ def _answer_file(options: argparse.Namespace, model: Recommender, arguments: dic
 
     load_one = partial(
         load_here,
-            os.path.abspath(options.checkpoint),
+        os.path.abspath(options.checkpoint),
         options.device,
         dates_given(options),
         model=options.model,

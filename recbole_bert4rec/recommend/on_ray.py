@@ -50,7 +50,7 @@ def answer_on_ray(
         context.enable_progress_bars, context.execution_options.preserve_order = False, True
 
         def answer(parts: Iterable[pd.DataFrame]) -> Iterator[tuple[pd.DataFrame, Count]]:
-            blocks = [ray.put(part) for part in parts]
+            blocks: list[Any] = [ray.put(part) for part in parts]
             answers = ray.data.from_pandas_refs(blocks).map_batches(
                 _Actor,
                 fn_constructor_args=(load, how),
