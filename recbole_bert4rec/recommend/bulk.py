@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 from pyarrow import parquet
@@ -27,11 +29,11 @@ class Count(NamedTuple):
     ``strangers`` have no interaction that it knows, and users ``without_row`` no item that is left for them.
     """
 
-    users: int = 0
-    skipped: int = 0
-    known: int = 0
-    strangers: int = 0
-    without_row: int = 0
+    users: int
+    skipped: int
+    known: int
+    strangers: int
+    without_row: int
 
 
 Answer = Callable[[Iterable[pd.DataFrame]], Iterator[tuple[pd.DataFrame, Count]]]
@@ -45,9 +47,9 @@ def recommend_file(
     counts = Counter[str]()
 
     def tables() -> Iterator[pd.DataFrame]:
+        parts = _parts(model, source)
         with _named(source):
-            answers = answer or (lambda parts: (answer_part(model, how, part) for part in parts))
-            for table, count in answers(_parts(model, source)):
+            for table, count in map(partial(answer_part, model, how), parts) if answer is None else answer(parts):
                 counts.update(count._asdict())
                 yield table
         _refuse_strangers(model, source, counts["skipped"], counts["known"])
@@ -76,30 +78,22 @@ def evaluate_file(
 
     ``targets`` has a row a user, and is read as a whole.
     """
-    user = model.fields[0]
-    total, count, known = Counter[str](), Counter[str](), set(model.items)
+    user, count, metrics, left_out = model.fields[0], Counter[str](), list[dict[str, float]](), list[tuple[int, str]]()
     after = None if targets is None else _targets_of(model, targets)
+    known_items = set(model.items)
     for part in _parts(model, source):
         rows, wanted = part, None
         if after is not None:
             users = part[user].unique()
             wanted = after.reindex(users).dropna().to_dict()
-            unknown = sum(item not in known for item in model.in_spelling(list(wanted.values())))
+            unknown = sum(item not in known_items for item in model.in_spelling(list(wanted.values())))
             count.update({"targets": len(wanted), "unknown": unknown, "without target": len(users) - len(wanted)})
             rows = part[part[user].isin(wanted)]
-        if rows.empty:
-            continue
         with _named(source):
             histories = model.read(rows, warn=False)
         count.update({"skipped": histories.skipped, "known": int(histories.lengths.sum())})
-        try:
-            metrics = model.evaluate(histories, wanted, topk, filter_viewed)
-        except NobodyError:
-            continue
-        n_users = metrics.pop("users")
-        total.update({name: value * n_users for name, value in metrics.items()} | {"users": n_users})
-    read = count["skipped"] + count["known"]
-    left_out = [(count["skipped"], f"of {read} interactions are left out: the model does not know their items")]
+        if wanted or (wanted is None and histories.lengths.max() > 1):
+            metrics.append(model.evaluate(histories, wanted, topk, filter_viewed))
     if targets is not None and after is not None:
         if not count["targets"]:
             raise UserError(
@@ -108,17 +102,20 @@ def evaluate_file(
             )
         _refuse_strangers(model, targets, count["unknown"], count["targets"] - count["unknown"])
         without_history = len(after) - count["targets"]
-        left_out += [
+        left_out = [
             (count["without target"], f"users of {source.path} are left out: they are not in {targets.path}"),
             (without_history, f"users of {targets.path} are left out: they are not in {source.path}"),
-            (count["unknown"], f"of {count['targets']} targets are items that the model does not know: misses"),
+            (count["unknown"], f"of {count['targets']} targets are items that the model does not know, and are missed"),
         ]
     _refuse_strangers(model, source, count["skipped"], count["known"])
-    if not total:
+    if not metrics:
         raise NobodyError
-    n_users = total.pop("users")
-    metrics = {**{name: value / n_users for name, value in total.items()}, "users": n_users}
-    return metrics, [f"{number} {what}" for number, what in left_out if number]
+    read = count["skipped"] + count["known"]
+    left_out.append((count["skipped"], f"of {read} interactions are left out: the model does not know their items"))
+    table = pd.DataFrame(metrics)
+    n_users = table.pop("users")
+    means = dict(zip(table.columns, np.average(table, axis=0, weights=n_users).tolist(), strict=True))
+    return {**means, "users": n_users.sum()}, [f"{number} {what}" for number, what in left_out if number]
 
 
 def write_table(table: pd.DataFrame, output: str) -> None:

@@ -21,11 +21,11 @@ def check_output(flag: str, path: str | os.PathLike[str], endings: tuple[str, ..
     Without ``endings`` it is a folder, which is made if it is missing. With them it is a file in a folder that is
     there.
     """
-    folder = Path(path).resolve()
+    target, folder = Path(path), Path(path).resolve()
     if endings:
-        if folder.suffix not in endings:
+        if target.suffix not in endings:
             raise UserError(f"{flag} must end in {' or '.join(endings)}, but is {short(path)}")
-        if folder.is_dir():
+        if target.is_dir():
             raise UserError(f"{flag}={path} is a folder; name a file")
         folder = folder.parent
         if not folder.is_dir():

@@ -95,8 +95,13 @@ def test_a_command_that_is_stopped_or_refused_leaves_nothing_behind(
         assert set(Path().rglob("*")) == before
 
 
-def test_metrics_of_a_file_are_those_of_the_model(model: Recommender, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("size", [1, 60])
+def test_metrics_of_a_file_are_those_of_the_model(
+    size: int, model: Recommender, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(interactions, "_PART", size)
     wanted = model.evaluate(FRAME, topk=(3, 10))
+    pd.concat([SHUFFLED, SHUFFLED[:1].assign(user_id="with one item")]).to_csv("log.csv", index=False)
     assert ask("evaluate", "--input=log.csv", "--topk=3,10") == 0
     assert json.loads(capsys.readouterr().out) == pytest.approx(wanted, abs=1e-6)
     last = FRAME.groupby("user_id").tail(1)
@@ -146,6 +151,7 @@ WRONG = [
     ([*INPUT, "--exclude=not.txt"], "26 items, such as 'i"),
     ([*INPUT, "--filter_viewd=True"], "`--filter_viewed`"),
     (["evaluate", "--input=bare.csv"], "26 items, such as 'i"),
+    (["evaluate", "--input=single.csv"], "there is no history"),
     (["evaluate", "--topk=ten"], "--topk=ten"),
     (["evaluate", "--targets=log.csv"], "--input"),
     (["evaluate", "--input=log.csv", "--targets=log.csv"], "log.csv: user 'u"),
@@ -169,6 +175,7 @@ def test_mistakes_are_named_in_one_line_and_change_no_file(
     last = FRAME.groupby("user_id").tail(1)
     last.assign(item_id="new").to_csv("new.csv", index=False)
     last.assign(user_id=last["user_id"] + "x").to_csv("others.csv", index=False)
+    FRAME[:1].to_csv("single.csv", index=False)
     FRAME.assign(item_id=FRAME["item_id"].str[1:]).to_csv("bare.csv", index=False)
     FRAME.rename(columns={"timestamp": "time"}).to_csv("named.csv", index=False)
     before = {file: file.read_bytes() for file in Path().rglob("*") if file.is_file()}
@@ -219,12 +226,15 @@ def test_a_user_of_whose_items_the_model_knows_none_is_counted(
     assert "u1" in set(pd.read_csv("top.csv")["user_id"])
 
 
-def test_evaluate_counts_who_and_what_is_left_out(model: Recommender, capsys: pytest.CaptureFixture[str]) -> None:
+def test_evaluate_counts_who_and_what_is_left_out(
+    model: Recommender, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(interactions, "_PART", 1)
     last = FRAME.groupby("user_id").tail(1)
     before = FRAME.drop(last.index)
     before.to_csv("before.csv", index=False)
     some = last.iloc[2:].copy()
-    some.iloc[:3, some.columns.get_loc("item_id")] = "new"
+    some.loc[some.index[:3], "item_id"] = "new"
     pd.concat([some, some.iloc[:1].assign(user_id="nobody")]).to_csv("some.csv", index=False)
     before.assign(item_id=before["item_id"].where(before["user_id"] != "u5", "new")).to_csv("part.csv", index=False)
     assert ask("evaluate", "--input=part.csv", "--targets=some.csv") == 0
