@@ -1,118 +1,172 @@
-"""Asks a trained model about a file of any number of users, part by part; a stopped call can be continued."""
+"""Asks a trained model about a file of any number of users, some users at a time."""
 
 from __future__ import annotations
 
-import json
-import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tqdm import tqdm
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from pyarrow import parquet
 
-from recbole_bert4rec.logs.interactions import InteractionFile, join_tables, read_part, write_table
+from recbole_bert4rec.logs.interactions import InteractionFile
+from recbole_bert4rec.recommend.answers import NobodyError
 from recbole_bert4rec.recommend.ids import nothing_known
 from recbole_bert4rec.recommend.recommender import Recommender
-from recbole_bert4rec.system.errors import UserError
-from recbole_bert4rec.system.files import atomic_write, locked
-
-
-class Part(NamedTuple):
-    """Some of the users: the file of their interactions, and the file for their answers."""
-
-    interactions: Path
-    answers: Path
+from recbole_bert4rec.system.errors import UserError, short
+from recbole_bert4rec.system.files import atomic_write
 
 
 class Count(NamedTuple):
-    """Counts of users and interactions of a file that was answered.
+    """Counts of users and interactions of a file: ``skipped`` ones have items that the model does not know.
 
-    Attributes:
-        users: those with a row in the table.
-        skipped: interactions that were left out because the model does not know their items.
-        known: all other interactions.
-        strangers: users with interactions, but with none that the model knows.
-        without_row: users for whom no item is left.
+    ``strangers`` have no interaction that it knows, and users ``without_row`` no item that is left for them.
     """
 
-    users: int = 0
-    skipped: int = 0
-    known: int = 0
-    strangers: int = 0
-    without_row: int = 0
+    users: int
+    skipped: int
+    known: int
+    strangers: int
+    without_row: int
 
 
-@dataclass(frozen=True)
-class Question:
-    """A question about all users of a file; it can be sent to another process.
-
-    Attributes:
-        file: what is asked about.
-        how: arguments of :meth:`Recommender.recommend`.
-    """
-
-    file: Path
-    how: Mapping[str, Any]
-
-    def ask(self, model: Recommender, part: Part) -> Count:
-        """Write the answers for a part of the users."""
-        try:
-            histories = model.read(read_part(part.interactions, model.fields), warn=False)
-        except UserError as error:
-            raise UserError(f"{self.file}, {error}") from error
-        table = model.recommend(histories, **self.how)
-        with atomic_write(part.answers) as temporary:
-            write_table(table, temporary, part.answers.suffix)
-        lengths = histories.lengths
-        strangers = int((lengths == 0).sum()) if histories.skipped else 0
-        answered = int(table[model.fields[0]].nunique())
-        return Count(answered, histories.skipped, int(lengths.sum()), strangers, len(histories) - answered)
+Answer = Callable[[Iterable[pd.DataFrame]], Iterator[tuple[pd.DataFrame, Count]]]
+"""Gives the recommendations for each part of a file, in the order of the parts."""
 
 
-Answering = Callable[[list[Part]], Iterator[Count]]
-"""Answers parts, in any order."""
-
-
-def answer_file(
-    source: InteractionFile, output: str, settings: dict[str, Any], answer: Answering, items: Sequence[str]
+def recommend_file(
+    model: Recommender, source: InteractionFile, output: str, how: Mapping[str, Any], answer: Answer | None = None
 ) -> Count:
-    """Write a table with the answers for all users of a file, in memory that does not grow with it.
+    """Write what :meth:`Recommender.recommend` says of all users of a file, in memory that does not grow with it."""
+    counts = Counter[str]()
 
-    The users are divided into parts. These and their answers lie in the folder OUTPUT.parts until all are there. The
-    same call goes on after the finished parts of one that was stopped; another one starts again.
+    def tables() -> Iterator[pd.DataFrame]:
+        parts = _parts(model, source)
+        with _named(source):
+            for table, count in map(partial(answer_part, model, how), parts) if answer is None else answer(parts):
+                counts.update(count._asdict())
+                yield table
+        _refuse_strangers(model, source, counts["skipped"], counts["known"])
+
+    _write(tables(), output)
+    return Count(**counts)
+
+
+def answer_part(model: Recommender, how: Mapping[str, Any], part: pd.DataFrame) -> tuple[pd.DataFrame, Count]:
+    """Return the recommendations for the users of a part of a file, and count them."""
+    histories = model.read(part, warn=False)
+    table, lengths = model.recommend(histories, **how), histories.lengths
+    strangers = int((lengths == 0).sum()) if histories.skipped else 0
+    answered = int(table[model.fields[0]].nunique())
+    return table, Count(answered, histories.skipped, int(lengths.sum()), strangers, len(histories) - answered)
+
+
+def evaluate_file(
+    model: Recommender,
+    source: InteractionFile,
+    targets: InteractionFile | None,
+    topk: Sequence[int],
+    filter_viewed: bool | None,
+) -> tuple[dict[str, float], list[str]]:
+    """Return the metrics of :meth:`Recommender.evaluate` over all users of a file, and sentences on what is left out.
+
+    ``targets`` has a row a user, and is read as a whole.
     """
-    target = Path(output)
-    folder = target.with_name(f"{target.name}.parts")
-    mark, made_from = folder / "made_from.json", json.dumps({"source": source.identity, "asked": settings})
-    if folder.exists() and not mark.is_file():
-        raise UserError(f"--output={output}: parts go to {folder}, but there is something else; move it away")
-    with locked(target.with_name(f".{target.name}.lock"), "command", "--output", target):
-        if folder.exists() and mark.read_text("utf-8") != made_from:
-            shutil.rmtree(folder)
-        with atomic_write(mark) as temporary:
-            temporary.write_text(made_from, encoding="utf-8")
-        divided = source.divide(folder / "input", source.n_parts)
-        (folder / "answers").mkdir(exist_ok=True)
-        parts = [Part(file, folder / "answers" / f"{file.stem}{target.suffix or '.parquet'}") for file in divided]
-        left = [part for part in parts if not part.answers.is_file()]
-        done = len(parts) - len(left)
-        bar = tqdm(answer(left), desc="parts", initial=done, total=len(parts), ncols=100, disable=None)
-        count = Count(*map(sum, zip(Count(), *bar, strict=True)))
-        if count.skipped and not count.known and not done:
-            shutil.rmtree(folder)
-            raise UserError(f"{source.path}: " + nothing_known("it", count.skipped, source.example(), items))
-        _put_together([part.answers for part in parts], target)
-        shutil.rmtree(folder)
-    target.with_name(f".{target.name}.lock").unlink(missing_ok=True)
-    return count
+    user, count, metrics, left_out = model.fields[0], Counter[str](), list[dict[str, float]](), list[tuple[int, str]]()
+    after = None if targets is None else _targets_of(model, targets)
+    known_items = set(model.items)
+    for part in _parts(model, source):
+        rows, wanted = part, None
+        if after is not None:
+            users = part[user].unique()
+            wanted = after.reindex(users).dropna().to_dict()
+            unknown = sum(item not in known_items for item in model.in_spelling(list(wanted.values())))
+            count.update({"targets": len(wanted), "unknown": unknown, "without target": len(users) - len(wanted)})
+            rows = part[part[user].isin(wanted)]
+        with _named(source):
+            histories = model.read(rows, warn=False)
+        count.update({"skipped": histories.skipped, "known": int(histories.lengths.sum())})
+        if wanted or (wanted is None and histories.lengths.max() > 1):
+            metrics.append(model.evaluate(histories, wanted, topk, filter_viewed))
+    if targets is not None and after is not None:
+        if not count["targets"]:
+            raise UserError(
+                f"{targets.path}: none of its {len(after)} users is in {source.path}, such as "
+                f"{short(targets.example(0))} and {short(source.example(0))}"
+            )
+        _refuse_strangers(model, targets, count["unknown"], count["targets"] - count["unknown"])
+        without_history = len(after) - count["targets"]
+        left_out = [
+            (count["without target"], f"users of {source.path} are left out: they are not in {targets.path}"),
+            (without_history, f"users of {targets.path} are left out: they are not in {source.path}"),
+            (count["unknown"], f"of {count['targets']} targets are items that the model does not know, and are missed"),
+        ]
+    _refuse_strangers(model, source, count["skipped"], count["known"])
+    if not metrics:
+        raise NobodyError
+    read = count["skipped"] + count["known"]
+    left_out.append((count["skipped"], f"of {read} interactions are left out: the model does not know their items"))
+    table = pd.DataFrame(metrics)
+    n_users = table.pop("users")
+    means = dict(zip(table.columns, np.average(table, axis=0, weights=n_users).tolist(), strict=True))
+    return {**means, "users": n_users.sum()}, [f"{number} {what}" for number, what in left_out if number]
 
 
-def _put_together(answers: list[Path], target: Path) -> None:
-    """Make a file of the parts' answers, or move them to a folder."""
-    if target.suffix:
-        with atomic_write(target) as temporary:
-            join_tables(answers, temporary, target.suffix)
-        return
-    shutil.rmtree(target, ignore_errors=True)
-    answers[0].parent.rename(target)
+def write_table(table: pd.DataFrame, output: str) -> None:
+    """Write a table to a .csv or .parquet file."""
+    _write([table], output)
+
+
+def _write(tables: Iterable[pd.DataFrame], output: str) -> None:
+    """Write tables as one file, whole or not at all; columns that are not numbers are written as text."""
+    with atomic_write(output) as temporary:
+        if Path(output).suffix == ".csv":
+            with open(temporary, "w", encoding="utf-8", newline="") as file:
+                for number, table in enumerate(tables):
+                    table.to_csv(file, index=False, header=not number)
+            return
+        rest = iter(tables)
+        first = next(rest)
+        types = [pa.string() if kind.kind == "O" else pa.from_numpy_dtype(kind) for kind in first.dtypes]
+        schema = pa.schema(list(zip(map(str, first.columns), types, strict=True)))
+        with parquet.ParquetWriter(temporary, schema) as writer:
+            for table in chain([first], rest):
+                columns = pa.Table.from_pandas(table, schema, preserve_index=False)
+                writer.write_table(columns.replace_schema_metadata())
+
+
+def _parts(model: Recommender, file: InteractionFile) -> Iterator[pd.DataFrame]:
+    """Yield the parts of a file by the names of the model's columns."""
+    for part in file.parts():
+        yield part.set_axis(list(model.fields[: part.shape[1]]), axis=1)
+
+
+def _targets_of(model: Recommender, file: InteractionFile) -> pd.Series[Any]:
+    """Return the one item of each user of a file."""
+    user, item, _ = model.fields
+    rows = pd.concat(_parts(model, file))
+    twice = rows[user][rows[user].duplicated()]
+    if len(twice):
+        raise UserError(f"{file.path}: user {short(twice.iloc[0])} stands twice")
+    return rows.set_index(user)[item]
+
+
+@contextmanager
+def _named(file: InteractionFile) -> Iterator[None]:
+    """Name a file in a mistake of its histories."""
+    try:
+        yield
+    except UserError as error:
+        raise UserError(str(error).replace("the histories", str(file.path), 1)) from error
+
+
+def _refuse_strangers(model: Recommender, file: InteractionFile, unknown: int, known: int) -> None:
+    """Refuse a file that names items of which the model knows none."""
+    if unknown and not known:
+        raise UserError(f"{file.path}: " + nothing_known("it", unknown, file.example(), model.items))

@@ -1,15 +1,19 @@
-"""Answers parts of the users in actors of Ray Data, each with its own model."""
+"""Answers the parts of a file in actors of Ray Data, each with its own model."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import ray
+from numpy.typing import NDArray
 from ray.data import ActorPoolStrategy, DataContext
+from tqdm import tqdm
 
-from recbole_bert4rec.recommend.bulk import Answering, Count, Part, Question
+from recbole_bert4rec.recommend.bulk import Answer, Count, answer_part
 from recbole_bert4rec.recommend.recommender import Recommender
 from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.system.ray_cluster import check_workers, start_ray
@@ -18,49 +22,47 @@ from recbole_bert4rec.system.ray_cluster import check_workers, start_ray
 class _Actor:
     """Loads a model and answers parts."""
 
-    def __init__(self, question: Question, load: Callable[[], Recommender], parts: list[Part]) -> None:
-        self._question, self._model, self._parts = question, load(), parts
+    def __init__(self, load: Callable[[], Recommender], how: Mapping[str, Any]) -> None:
+        self._model, self._how = load(), how
 
-    def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
-        """Answer the one part of a batch; return its count, or the mistake that the user can mend."""
-        (number,) = batch["number"]
+    def __call__(self, part: pd.DataFrame) -> dict[str, NDArray[np.object_]]:
+        """Return a part's answer, or the mistake that a user can mend, which Ray would raise as an error of its own."""
+        answer = np.empty(1, dtype=object)
         try:
-            count, mistake = self._question.ask(self._model, self._parts[number]), ""
-        except UserError as error:  # which Ray would raise as an error of its own, or try again
-            count, mistake = Count(), str(error)
-        return {name: [value] for name, value in {**count._asdict(), "mistake": mistake}.items()}
+            answer[0] = answer_part(self._model, self._how, part)
+        except UserError as error:
+            answer[0] = error
+        return {"answer": answer}
 
 
 @contextmanager
-def on_ray(
-    question: Question, load: Callable[[], Recommender], workers: int, address: str | None
-) -> Iterator[Answering]:
-    """Join a cluster, or start Ray for this machine alone, for as long as parts are answered.
+def answer_on_ray(
+    load: Callable[[], Recommender], how: Mapping[str, Any], workers: int, address: str | None
+) -> Iterator[Answer]:
+    """Join a cluster, or start Ray for this machine alone, for as long as the parts of a file are answered.
 
-    A part whose actor is lost is answered again as a whole.
+    Ray keeps the parts, on the disk where memory does not hold them. One whose actor is lost is answered again.
     """
     start_ray(address)
     try:
         on_gpu = check_workers(workers)
-        DataContext.get_current().enable_progress_bars = False
+        context = DataContext.get_current()
+        context.enable_progress_bars, context.execution_options.preserve_order = False, True
 
-        def answer(parts: list[Part]) -> Iterator[Count]:
-            if not parts:
-                return
-            numbers = ray.data.from_items(
-                [{"number": number} for number in range(len(parts))], override_num_blocks=len(parts)
-            )
-            rows = numbers.map_batches(
+        def answer(parts: Iterable[pd.DataFrame]) -> Iterator[tuple[pd.DataFrame, Count]]:
+            blocks: list[Any] = [ray.put(part) for part in parts]
+            answers = ray.data.from_pandas_refs(blocks).map_batches(
                 _Actor,
-                fn_constructor_args=(question, load, parts),
-                batch_size=1,
+                fn_constructor_args=(load, how),
+                batch_size=None,
+                batch_format="pandas",
                 compute=ActorPoolStrategy(size=workers),
                 num_gpus=int(on_gpu),
             )
-            for row in rows.iter_rows():
-                if mistake := row.pop("mistake"):
-                    raise UserError(mistake)
-                yield Count(**row)
+            for row in tqdm(answers.iter_rows(), "answers", len(blocks), ncols=100, disable=None):
+                if isinstance(row["answer"], UserError):
+                    raise row["answer"]
+                yield row["answer"]
 
         yield answer
     finally:

@@ -19,22 +19,17 @@ def check_output(flag: str, path: str | os.PathLike[str], endings: tuple[str, ..
     """Refuse, before hours of work, a path that could not be written to after them.
 
     Without ``endings`` it is a folder, which is made if it is missing. With them it is a file in a folder that is
-    there, and an empty one stands for a folder of .parquet files.
+    there.
     """
     target, folder = Path(path), Path(path).resolve()
     if endings:
-        folder = folder.parent
-        there = target.iterdir() if target.is_dir() and not target.suffix else [target] if target.exists() else []
-        others = (one for one in there if one.suffix != ".parquet" or not one.is_file())
         if target.suffix not in endings:
-            or_folder = ", or name a folder" if "" in endings else ""
-            raise UserError(f"{flag} must end in {' or '.join(filter(None, endings))}{or_folder}, but is {short(path)}")
+            raise UserError(f"{flag} must end in {' or '.join(endings)}, but is {short(path)}")
+        if target.is_dir():
+            raise UserError(f"{flag}={path} is a folder; name a file")
+        folder = folder.parent
         if not folder.is_dir():
             raise UserError(f"{flag}={path}: folder {folder} does not exist")
-        if target.suffix and target.is_dir():
-            raise UserError(f"{flag}={path} is a folder; name a file")
-        if not target.suffix and (other := next(others, None)) is not None:
-            raise UserError(f"{flag}={path} would replace {other}, which is no .parquet file; name a new folder")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):

@@ -1,4 +1,4 @@
-"""The commands that ask a checkpoint: whole tables, resumed parts, metrics, and mistakes in one line."""
+"""The commands that ask a checkpoint: whole tables, metrics, and mistakes in one line."""
 
 from __future__ import annotations
 
@@ -8,22 +8,25 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from pyarrow import parquet
 
 from recbole_bert4rec import load
 from recbole_bert4rec.cli.main import main
 from recbole_bert4rec.logs import interactions
 from recbole_bert4rec.recommend import bulk
 from recbole_bert4rec.recommend.recommender import Recommender
+from recbole_bert4rec.system.errors import UserError
 from tests.helpers.trained import ROWS, trained
 
 FRAME = pd.DataFrame(ROWS, columns=["user_id", "item_id", "timestamp"])
+SHUFFLED = FRAME.sample(frac=1.0, random_state=1)
 
 
 @pytest.fixture
 def model(write_inter: Any, monkeypatch: pytest.MonkeyPatch) -> Recommender:
     """A checkpoint, ``m.pth``, and a log of several parts, ``log.csv``."""
     Path(trained(write_inter, keep_histories=True).file).rename("m.pth")
-    FRAME.sample(frac=1.0, random_state=1).to_csv("log.csv", index=False)
+    SHUFFLED.to_csv("log.csv", index=False)
     monkeypatch.setattr(interactions, "_PART", 60)
     return load("m.pth", "cpu")
 
@@ -33,10 +36,9 @@ def ask(*arguments: str) -> int:
 
 
 def assert_top(wanted: pd.DataFrame, found: pd.DataFrame | None = None) -> None:
-    """Compare a table, by default top.csv, with the model's answer, whatever the order of the users."""
-    tables = [pd.read_csv("top.csv") if found is None else found, wanted]
-    ordered = [table.sort_values(["user_id", "rank"]).reset_index(drop=True) for table in tables]
-    pd.testing.assert_frame_equal(*ordered, check_dtype=False, atol=1e-4)
+    """Compare a table, by default top.csv, with the model's answer, the order of the users included."""
+    found = pd.read_csv("top.csv") if found is None else found
+    pd.testing.assert_frame_equal(found, wanted, check_dtype=False, atol=1e-4)
 
 
 @pytest.mark.parametrize("output", ["top.csv", "top.parquet"])
@@ -45,9 +47,10 @@ def test_a_file_is_answered_as_the_model_answers_it(output: str, model: Recommen
     flags = ["--k=4", "--filter_viewed=True", "--exclude=not.txt"]
     assert ask("recommend", "--input=log.csv", f"--output={output}", *flags) == 0
     found = pd.read_csv(output) if output.endswith("csv") else pd.read_parquet(output)
-    wanted = model.recommend(FRAME, k=4, filter_viewed=True, exclude=["i3", "i4"])
+    wanted = model.recommend(SHUFFLED, k=4, filter_viewed=True, exclude=["i3", "i4"])
     assert_top(wanted, found)
-    assert not list(Path().glob("*.parts")) + list(Path().glob(".*"))
+    if output.endswith("parquet"):
+        assert [str(kind) for kind in parquet.read_schema(output).types] == ["string", "string", "int64", "float"]
 
 
 def test_users_for_whom_no_item_is_left_are_counted_apart(
@@ -70,45 +73,35 @@ def test_without_an_input_those_in_the_checkpoint_get_recommendations(model: Rec
     assert_top(model.recommend(k=2))
 
 
-def test_a_stopped_command_goes_on_after_its_finished_parts(
+def test_a_command_that_is_stopped_or_refused_leaves_nothing_behind(
     model: Recommender, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    command = ["recommend", "--input=log.csv", "--output=top.csv", "--k=3"]
-    write, written = bulk.write_table, []
+    Path("top.csv").write_text("old")
+    before = set(Path().rglob("*"))
+    for mistake, code in ((KeyboardInterrupt(), 130), (UserError("a mistake"), 2)):
+        answer, begun = bulk.answer_part, list[int]()
 
-    def stopped(table: pd.DataFrame, path: Path, kind: str) -> None:
-        written.append(len(table))
-        if len(written) == 3:
-            path.write_text("half")
-            raise KeyboardInterrupt
-        write(table, path, kind)
+        def stopped(*arguments: Any, mistake: BaseException = mistake, begun: list[int] = begun) -> Any:
+            begun.append(len(list(Path().glob(".top.csv.*"))))
+            if len(begun) == 3:
+                raise mistake
+            return answer(*arguments)  # noqa: B023
 
-    monkeypatch.setattr(bulk, "write_table", stopped)
-    assert ask(*command) == 130
-    assert not Path("top.csv").exists()
-    done = sorted(Path("top.csv.parts/answers").glob("*.csv"))
-    assert len(done) == 2
-    times = [file.stat().st_mtime_ns for file in done]
-    monkeypatch.setattr(bulk.shutil, "rmtree", lambda *_: None)  # to look at the parts
-    assert ask(*command) == 0
-    assert [file.stat().st_mtime_ns for file in done] == times
-    assert_top(model.recommend(FRAME, k=3))
+        monkeypatch.setattr(bulk, "answer_part", stopped)
+        assert ask("recommend", "--input=log.csv", "--output=top.csv") == code
+        monkeypatch.setattr(bulk, "answer_part", answer)
+        assert begun == [1, 1, 1]
+        assert Path("top.csv").read_text() == "old"
+        assert set(Path().rglob("*")) == before
 
 
-def test_another_command_begins_anew_and_another_s_folder_is_left_alone(model: Recommender) -> None:
-    Path("top.csv.parts").mkdir()
-    (Path("top.csv.parts") / "mine.txt").write_text("mine")
-    assert ask("recommend", "--input=log.csv", "--output=top.csv") == 2
-    assert (Path("top.csv.parts") / "mine.txt").read_text() == "mine"
-    (Path("top.csv.parts") / "made_from.json").write_text("{}")
-    Path("top.csv.parts/answers").mkdir()
-    Path("top.csv.parts/answers/00000.csv").write_text("old\n")
-    assert ask("recommend", "--input=log.csv", "--output=top.csv", "--k=1") == 0
-    assert len(pd.read_csv("top.csv")) == 30
-
-
-def test_metrics_of_a_file_are_those_of_the_model(model: Recommender, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("size", [1, 60])
+def test_metrics_of_a_file_are_those_of_the_model(
+    size: int, model: Recommender, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(interactions, "_PART", size)
     wanted = model.evaluate(FRAME, topk=(3, 10))
+    pd.concat([SHUFFLED, SHUFFLED[:1].assign(user_id="with one item")]).to_csv("log.csv", index=False)
     assert ask("evaluate", "--input=log.csv", "--topk=3,10") == 0
     assert json.loads(capsys.readouterr().out) == pytest.approx(wanted, abs=1e-6)
     last = FRAME.groupby("user_id").tail(1)
@@ -147,16 +140,18 @@ WRONG = [
     (["recommend", "--input=log.csv", "--output=no/top.csv"], "--output=no/top.csv"),
     (["recommend", "--input=log.csv", "--output=log.csv"], "--output=log.csv"),
     (["recommend", "--input=folder", "--output=folder/top.parquet"], "--input=folder"),
-    (["recommend", "--input=folder/a.parquet", "--output=folder"], "--input=folder/a.parquet"),
+    (["recommend", "--input=folder/a.parquet", "--output=folder"], "--output must end in .csv"),
     (["recommend", "--input=bare.csv", "--output=top.csv"], "26 items, such as 'i"),
     (["recommend", "--input=named.csv", "--output=top.csv", "--TIME_FIELD=when"], "'when'"),
     (["recommend", "--input=dates.csv", "--output=top.csv"], "--date_format"),
+    (["recommend", "--input=dates.csv", "--output=top.csv"], "dates.csv: 'timestamp'"),
     ([*INPUT, "--timezone=Nowhere"], "--timezone=Nowhere"),
     ([*INPUT, "--ITEM_ID_FIELD=sku"], "'sku'"),
     ([*INPUT, "--exclude=no.txt"], "--exclude=no.txt"),
     ([*INPUT, "--exclude=not.txt"], "26 items, such as 'i"),
     ([*INPUT, "--filter_viewd=True"], "`--filter_viewed`"),
     (["evaluate", "--input=bare.csv"], "26 items, such as 'i"),
+    (["evaluate", "--input=single.csv"], "there is no history"),
     (["evaluate", "--topk=ten"], "--topk: 'ten'"),
     (["evaluate", "--targets=log.csv"], "--input"),
     (["evaluate", "--input=log.csv", "--targets=log.csv"], "log.csv: user 'u"),
@@ -180,6 +175,7 @@ def test_mistakes_are_named_in_one_line_and_change_no_file(
     last = FRAME.groupby("user_id").tail(1)
     last.assign(item_id="new").to_csv("new.csv", index=False)
     last.assign(user_id=last["user_id"] + "x").to_csv("others.csv", index=False)
+    FRAME[:1].to_csv("single.csv", index=False)
     FRAME.assign(item_id=FRAME["item_id"].str[1:]).to_csv("bare.csv", index=False)
     FRAME.rename(columns={"timestamp": "time"}).to_csv("named.csv", index=False)
     before = {file: file.read_bytes() for file in Path().rglob("*") if file.is_file()}
@@ -190,7 +186,7 @@ def test_mistakes_are_named_in_one_line_and_change_no_file(
         assert named in message
         assert "\n" not in message
         assert all(file.read_bytes() == content for file, content in before.items())
-        assert not [file for file in Path().rglob("top.*") if file.is_file()], arguments
+        assert {file for file in Path().rglob("*") if file.is_file()} == {*before}, arguments
 
 
 def test_dates_are_read_by_the_form_that_is_given(model: Recommender) -> None:
@@ -210,7 +206,7 @@ def test_dates_are_read_as_in_the_training_where_nothing_is_given(model: Recomme
 
 
 def test_a_file_of_items_has_any_form_that_text_editors_give_it(model: Recommender) -> None:
-    wanted = model.recommend(FRAME, exclude=["i3", "i4"])
+    wanted = model.recommend(SHUFFLED, exclude=["i3", "i4"])
     texts = {"quoted": '"i3"\n"i4"\n', "spaced": " i3 \r\ni4\r\n", "some": "i3\ni4\nno such\n"}
     for form, text in texts.items():
         for encoding in ("utf-8", "utf-8-sig", "utf-16"):
@@ -230,12 +226,15 @@ def test_a_user_of_whose_items_the_model_knows_none_is_counted(
     assert "u1" in set(pd.read_csv("top.csv")["user_id"])
 
 
-def test_evaluate_counts_who_and_what_is_left_out(model: Recommender, capsys: pytest.CaptureFixture[str]) -> None:
+def test_evaluate_counts_who_and_what_is_left_out(
+    model: Recommender, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(interactions, "_PART", 1)
     last = FRAME.groupby("user_id").tail(1)
     before = FRAME.drop(last.index)
     before.to_csv("before.csv", index=False)
     some = last.iloc[2:].copy()
-    some.iloc[:3, some.columns.get_loc("item_id")] = "new"
+    some.loc[some.index[:3], "item_id"] = "new"
     pd.concat([some, some.iloc[:1].assign(user_id="nobody")]).to_csv("some.csv", index=False)
     before.assign(item_id=before["item_id"].where(before["user_id"] != "u5", "new")).to_csv("part.csv", index=False)
     assert ask("evaluate", "--input=part.csv", "--targets=some.csv") == 0
@@ -253,10 +252,10 @@ def test_evaluate_counts_who_and_what_is_left_out(model: Recommender, capsys: py
 
 
 def test_a_text_of_another_form_is_read_as_the_flags_say(model: Recommender) -> None:
-    texts = FRAME.assign(user_id="é" + FRAME["user_id"]).to_csv(index=False, sep="^", quotechar="'", quoting=1)
+    texts = SHUFFLED.assign(user_id="é" + SHUFFLED["user_id"]).to_csv(index=False, sep="^", quotechar="'", quoting=1)
     Path("other.csv").write_bytes(texts.encode("cp1252"))
     flags = ["--encoding=cp1252", "--separator=^", "--quote='", "--output=top.csv", "--k=2"]
     assert ask("recommend", "--input=other.csv", *flags) == 0
     found = pd.read_csv("top.csv")
-    assert_top(model.recommend(FRAME, k=2), found.assign(user_id=found["user_id"].str[1:]))
+    assert_top(model.recommend(SHUFFLED, k=2), found.assign(user_id=found["user_id"].str[1:]))
     assert ask("recommend", "--input=other.csv", *flags[1:]) == 2

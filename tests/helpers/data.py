@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
+import pandas as pd
 import torch
 
 import recbole_bert4rec  # noqa: F401  registers BERT4Rec
@@ -20,9 +20,9 @@ def atomic_file(log: str, *arguments: Any, **more: Any) -> Path:
     return folder / f"{folder.name}.inter"
 
 
-def interactions_of(source: InteractionFile, folder: Path) -> pa.Table:
-    """All interactions of a file, in its order."""
-    return pa.concat_tables(table for _, table in source.parts(1, folder))
+def interactions_of(source: InteractionFile) -> pd.DataFrame:
+    """All interactions of a file, user by user."""
+    return pd.concat(source.parts(), ignore_index=True)
 
 
 def inter_writer(tmp_path: Path) -> Callable[..., dict[str, Any]]:

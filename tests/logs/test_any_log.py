@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from recbole_bert4rec import load, run
-from recbole_bert4rec.logs.interactions import InteractionFile, read_part
+from recbole_bert4rec.logs.interactions import InteractionFile
 from recbole_bert4rec.recommend import histories as read_lists
-from recbole_bert4rec.recommend.judging import evaluate_file
+from recbole_bert4rec.recommend.bulk import evaluate_file
 from recbole_bert4rec.system.constants import NAMES_OF_COLUMNS
 from tests.helpers.runs import QUIET
 from tests.helpers.small import SMALL
@@ -136,12 +136,11 @@ def test_training_recommend_and_evaluate_read_what_was_written(
     assert as_read(kept, model.items) == histories
     source = InteractionFile(str(path), FIELDS)
     asked = dict[str, list[str]]()
-    for part in source.divide(path.parent / "parts", 2):
-        of_part = model.read(read_part(part, model.fields), warn=False)
-        asked |= as_read(of_part, model.items)
+    for part in source.parts():
+        asked |= as_read(model.read(part, warn=False), model.items)
     assert asked == histories
-    found = evaluate_file(model, source, None, [3], False)
-    assert found.left_out == []
-    assert found.metrics == pytest.approx(model.evaluate(histories, topk=[3], filter_viewed=False))
+    metrics, left_out = evaluate_file(model, source, None, [3], False)
+    assert left_out == []
+    assert metrics == pytest.approx(model.evaluate(histories, topk=[3], filter_viewed=False))
     table = model.recommend(histories, k=1, filter_viewed=False)
     assert table["who"].tolist() == list(histories)

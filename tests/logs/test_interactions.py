@@ -12,7 +12,7 @@ import pytest
 from pyarrow import parquet
 
 from recbole_bert4rec.logs import interactions
-from recbole_bert4rec.logs.interactions import InteractionFile, read_part
+from recbole_bert4rec.logs.interactions import InteractionFile
 from recbole_bert4rec.logs.items import read_names
 from recbole_bert4rec.system.errors import UserError
 from tests.helpers.data import interactions_of
@@ -45,28 +45,31 @@ def written(form: str) -> str:
 
 
 @pytest.mark.parametrize("form", [".csv", ".inter", ".parquet", "folder", "lists"])
-@pytest.mark.parametrize("count", [1, 4])
-def test_every_row_is_in_the_part_of_its_user_once(form: str, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("size", [1 << 18, 20, 1])
+def test_every_row_is_once_among_those_of_its_user(form: str, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(interactions, "_ROWS", 13)
-    source = InteractionFile(written(form), FIELDS)
-    parts = [read_part(file, FIELDS) for file in source.divide(Path("parts"), count)]
-    users = [set(part["user"]) for part in parts]
-    assert sum(map(len, users)) == 7
-    assert len(parts) == 1 if count == 1 else len(parts) > 1
-    together = pd.concat(parts).astype({"time": float}).sort_values("time")
-    assert list(together.itertuples(index=False, name=None)) == ROWS
-    assert [file.name for file in source.divide(Path("parts"), count)] == [
-        file.name for file in sorted(Path("parts").iterdir())
-    ]
+    monkeypatch.setattr(interactions, "_PART", size)
+    parts = list(InteractionFile(written(form), FIELDS).parts())
+    assert len(parts) == {1 << 18: 1, 20: 4, 1: 7}[size]
+    rows = [row for part in parts for row in part.astype({"time": float}).itertuples(index=False, name=None)]
+    assert rows == sorted(ROWS, key=lambda row: row[0])  # u0, u1, ... is the order in which they come
+    users = [user for part in parts for user in part["user"].unique()]
+    assert len(users) == 7
 
 
-def test_half_a_division_is_done_anew() -> None:
-    source = InteractionFile(written(".csv"), FIELDS)
-    unfinished = Path("parts.unfinished")
-    unfinished.mkdir()
-    (unfinished / "00000.arrow").write_bytes(b"half")
-    assert sum(len(read_part(file, FIELDS)) for file in source.divide(Path("parts"), 3)) == len(ROWS)
-    assert not unfinished.exists()
+def test_users_have_the_order_of_the_file_and_many_interactions_are_one_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(interactions, "_PART", 1000)
+    rows = [("z", str(n), n) for n in range(10_000)] + [(f"u{n * 7919 % 500}", "1", n) for n in range(10_000)]
+    frame = pd.DataFrame(rows, columns=list(FIELDS)).sample(frac=1.0, random_state=1)
+    frame.to_parquet("a.parquet")
+    parts = list(InteractionFile("a.parquet", FIELDS).parts())
+    wanted = frame.assign(place=frame.groupby("user", sort=False).ngroup()).sort_values("place", kind="stable")
+    pd.testing.assert_frame_equal(
+        pd.concat(parts, ignore_index=True), wanted.drop(columns="place").reset_index(drop=True), check_dtype=False
+    )
+    assert len(parts) > 8
+    assert sum("z" in set(part["user"]) for part in parts) == 1
+    assert all(len(part) <= 1020 for part in parts if "z" not in set(part["user"]))
 
 
 def no_text() -> bytes:
@@ -95,9 +98,8 @@ def test_what_cannot_be_read_is_refused_in_one_line(name: str, content: Any, nam
     else:
         Path(name).write_bytes(content() if callable(content) else content)
     with pytest.raises(UserError, match=named) as error:
-        InteractionFile(name, FIELDS).divide(Path("parts"), 2)
+        list(InteractionFile(name, FIELDS).parts())
     assert "\n" not in str(error.value)
-    assert content == b"user,item\n" or not Path("parts").exists()
 
 
 @pytest.mark.parametrize(
@@ -121,22 +123,22 @@ def test_names_of_folders_are_texts_and_a_part_may_have_empty_columns() -> None:
         folder.mkdir(parents=True)
         kind = pa.null() if items[0] is None else pa.string()
         parquet.write_table(pa.table({"item": pa.array(items, kind), "time": [1.0, 2.0]}), folder / "1.parquet")
-    (part,) = InteractionFile("log", FIELDS).divide(Path("parts"), 1)
-    assert read_part(part, FIELDS).to_dict("list") == {"user": ["08", "08"], "item": ["1", "2"], "time": [1.0, 2.0]}
+    (part,) = InteractionFile("log", FIELDS).parts()
+    assert part.to_dict("list") == {"user": ["08", "08"], "item": ["1", "2"], "time": [1.0, 2.0]}
 
 
 def test_rows_without_an_id_are_left_out_and_counted_and_a_time_is_not_needed(monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
     monkeypatch.setattr(interactions, "getLogger", lambda name: SimpleNamespace(warning=said.append))
     Path("a.csv").write_text("item,user\n1,a\n,a\n2,\n3,b\n")
-    (part,) = InteractionFile("a.csv", FIELDS).divide(Path("parts"), 1)
-    assert read_part(part, FIELDS).to_dict("list") == {"user": ["a", "b"], "item": ["1", "3"]}
+    (part,) = InteractionFile("a.csv", FIELDS).parts()
+    assert part.to_dict("list") == {"user": ["a", "b"], "item": ["1", "3"]}
     about_time, about_rows = said
     assert "'time'" in about_time
     assert about_rows.startswith("a.csv: 2 rows")
 
 
-def test_quotes_of_an_atomic_file_are_signs_like_others(tmp_path: Path) -> None:
+def test_quotes_of_an_atomic_file_are_signs_like_others() -> None:
     Path("a.inter").write_text('user:token\titem:token\tnote:token\na\t1\t"open\nb\t"2"\tx\nc\t3\tclose"\n')
-    table = interactions_of(InteractionFile("a.inter", FIELDS), tmp_path)
-    assert table.to_pydict() == {"user": ["a", "b", "c"], "item": ["1", '"2"', "3"]}
+    table = interactions_of(InteractionFile("a.inter", FIELDS))
+    assert table.to_dict("list") == {"user": ["a", "b", "c"], "item": ["1", '"2"', "3"]}

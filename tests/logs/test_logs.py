@@ -410,7 +410,7 @@ def test_what_objects_hold_is_named_with_dots(ending: str, tmp_path: Path) -> No
     expected = [("9", "31", 4), ("7", "31", 5), ("7", "12", 6)]
     assert read_columns(log, *columns) == expected
     source = InteractionFile(str(log), columns)
-    asked = interactions_of(source, tmp_path).to_pylist()
+    asked = interactions_of(source).to_dict("records")
     assert sorted((int(row["events.ts"]), row["session.id"], row["events.aid"]) for row in asked) == [
         (4, "9", "31"),
         (5, "7", "31"),
@@ -450,7 +450,7 @@ def test_columns_of_a_folder_that_mean_different_things_are_refused(first: Any, 
     with pytest.raises(UserError, match=named):
         read(folder)
     with pytest.raises(UserError, match=named):
-        interactions_of(InteractionFile(str(folder), FIELDS), tmp_path)
+        interactions_of(InteractionFile(str(folder), FIELDS))
 
 
 @pytest.mark.parametrize(
@@ -465,7 +465,7 @@ def test_columns_of_a_folder_that_mean_different_things_are_refused(first: Any, 
 def test_times_of_a_folder_of_one_sort_are_read_whatever_their_width(first: Any, second: Any, tmp_path: Path) -> None:
     folder = folder_of(tmp_path, when=(times_of(NOON, first), times_of(NOON + 1, second)))
     assert read(folder) == [("a", "x", NOON), ("b", "y", NOON), ("a", "x", NOON + 1), ("b", "y", NOON + 1)]
-    assert len(interactions_of(InteractionFile(str(folder), FIELDS), tmp_path)) == 4
+    assert len(interactions_of(InteractionFile(str(folder), FIELDS))) == 4
 
 
 def test_parts_of_a_folder_are_read_in_the_order_of_the_numbers_in_their_names(tmp_path: Path) -> None:
@@ -483,8 +483,8 @@ def test_parts_of_a_folder_are_read_in_the_order_of_the_numbers_in_their_names(t
 def test_ids_that_a_program_made_floats_of_are_the_same_when_they_are_asked_for(tmp_path: Path) -> None:
     log = text("23.0,7.0,1", "5.0,7.0,2")(tmp_path)
     assert read(log) == [("23", "7", 1), ("5", "7", 2)]
-    asked = interactions_of(InteractionFile(str(log), FIELDS), tmp_path)
-    assert asked.to_pydict() == {"who": ["23", "5"], "what": ["7", "7"], "when": ["1", "2"]}
+    asked = interactions_of(InteractionFile(str(log), FIELDS))
+    assert asked.to_dict("list") == {"who": ["23", "5"], "what": ["7", "7"], "when": ["1", "2"]}
 
 
 def test_quotes_after_backslashes_are_refused_until_the_escape_is_told(tmp_path: Path) -> None:
@@ -497,7 +497,7 @@ def test_quotes_after_backslashes_are_refused_until_the_escape_is_told(tmp_path:
 def test_rows_whose_lists_are_empty_are_counted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     log = table(["a", "b", "c"], pa.array([["x"], [], None], pa.list_(pa.string())), pa.array([[1], [], []]))(tmp_path)
     assert report_of(log)["doubts"][0].startswith("2 rows")
-    interactions_of(InteractionFile(str(log), FIELDS), tmp_path)
+    interactions_of(InteractionFile(str(log), FIELDS))
     assert f"{log}: 2 rows" in caplog.text
 
 
