@@ -182,17 +182,13 @@ def by_index(column: pd.Series, argument: str) -> dict[Any, Any]:
 
 
 def as_pandas(value: object) -> object:
-    """Return a table, of whatever library, as a frame of pandas; anything else as it is."""
-    if isinstance(value, (pd.DataFrame, pd.Series)):
+    """Return a table that speaks Arrow, of whatever library, as a frame of pandas; anything else as it is."""
+    if isinstance(value, (pd.DataFrame, pd.Series)) or not hasattr(value, "__arrow_c_stream__"):
         return value
-    if hasattr(value, "__arrow_c_stream__"):
-        try:
-            return pa.table(value).to_pandas()
-        except (TypeError, ValueError, pa.ArrowException) as error:
-            if hasattr(value, "__dataframe__"):
-                raise UserError(f"the table cannot be read by pandas: {' '.join(str(error).split())}") from error
-            return value  # a single column
-    return pd.api.interchange.from_dataframe(value) if hasattr(value, "__dataframe__") else value
+    try:
+        return pa.table(value).to_pandas()
+    except (TypeError, ValueError, pa.ArrowException):  # it is a single column
+        return value
 
 
 def _places_of(named: list[Any], users: NDArray[np.object_], argument: str) -> NDArray[np.intp]:

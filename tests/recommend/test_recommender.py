@@ -77,19 +77,6 @@ def test_scores_ranks_and_vectors_say_the_same_as_recommendations(small: Trained
     assert model.item_vectors().vectors.shape == (len(model.items), 16)
 
 
-class OtherTable:
-    """A table of a library that has the older protocol for exchange alone."""
-
-    def __init__(self, frame: pd.DataFrame) -> None:
-        self._frame = frame
-
-    def __dataframe__(self, nan_as_null: bool = False, allow_copy: bool = True) -> Any:
-        return self._frame.__dataframe__(nan_as_null, allow_copy)
-
-    def __iter__(self) -> Any:
-        return iter(self._frame)
-
-
 def test_histories_may_be_lists_a_dictionary_a_column_or_a_table_of_any_library(model: Recommender) -> None:
     lists = [["i3", "i5", "i8"], ["i1"], []]
     wanted = model.recommend(lists, k=4)
@@ -108,7 +95,7 @@ def test_histories_may_be_lists_a_dictionary_a_column_or_a_table_of_any_library(
     assert lists_of(model.recommend(in_order, k=4)) == of_frame
     as_dates = frame.assign(timestamp=pd.to_datetime(frame["timestamp"], unit="D"))
     column = pd.Series({"b": ["i1"], "a": ["i3", "i5", "i8"]})
-    for same in (as_dates, pa.Table.from_pandas(frame), OtherTable(frame), column):
+    for same in (as_dates, pa.Table.from_pandas(frame), column):
         assert lists_of(model.recommend(same, k=4)) == of_frame
 
 
