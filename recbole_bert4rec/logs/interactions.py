@@ -14,8 +14,8 @@ from tqdm import tqdm
 
 from recbole_bert4rec.logs.formats import Reading
 from recbole_bert4rec.logs.ids import code_ids
-from recbole_bert4rec.logs.read import Log, batches, connected, fetch
-from recbole_bert4rec.logs.times import no_times
+from recbole_bert4rec.logs.read import Log, ask, batches, connected, fetch
+from recbole_bert4rec.logs.times import TimeColumn, no_times
 from recbole_bert4rec.system.errors import UserError
 
 _ROWS = 1 << 16  # sorted ones that are fetched at once
@@ -36,21 +36,33 @@ class InteractionFile:
         self.path, self._reading = Path(path), reading or Reading()
         self._log, self._examples = Log(path, self._reading, flag), list[str]()
         needed = list(fields if needs_times else fields[:2])
-        self._columns = self._log.present(needed, [] if needs_times or self._reading.in_order else [fields[2]])
-        if len(self._columns) < 3 and not self._reading.in_order and flag == "--input":
+        has_order = needs_times or self._reading.in_order or flag != "--input"  # of targets a user has one
+        self._columns = self._log.present(needed, [] if has_order else [fields[2]])
+        if len(self._columns) < 3 and not has_order:
             self._log.doubts.append(no_times(fields[2]))
 
     def parts(self) -> Iterator[pd.DataFrame]:
-        """Yield the interactions of some whole users at a time, in the order in which the file first names them.
+        """Yield users and items of some whole users at a time, in the order in which the file first names them.
 
-        A user's rows have the file's order. Ids are texts, times as they are written. Only the distinct ids and a part
-        are in memory; DuckDB sorts the rest in the folder for temporary files.
+        A user's rows are in the order of time; equal times, and rows without times, keep the file's. Ids are texts.
+        Only the distinct ids and a part are in memory; DuckDB sorts the rest in the folder for temporary files.
         """
         with TemporaryDirectory() as folder, connected(Path(folder)) as connection:
             rows = self._log.read(connection, self._columns, Path(folder))
             users, items = (code_ids(connection, f"c{n}", self._columns[n], self._log).tokens for n in (0, 1))
-            joined = "FROM log JOIN of_c0 ON c0 = of_c0.written JOIN of_c1 ON c1 = of_c1.written"
-            lengths = fetch(connection, f"SELECT count(*) AS n {joined} GROUP BY of_c0.code ORDER BY of_c0.code")["n"]
+            time = ", c2 AS time" if len(self._columns) > 2 else ""
+            ask(
+                connection,
+                f"CREATE TABLE kept AS SELECT of_c0.code AS user, of_c1.code AS item, log.rowid AS row{time} "
+                "FROM log JOIN of_c0 ON c0 = of_c0.written JOIN of_c1 ON c1 = of_c1.written",
+            )
+            order = "user, row"
+            if time:
+                dates = self._reading.date_format, self._reading.timezone
+                times = TimeColumn(connection, "kept", self._columns[2], self._log.where, *dates).read()
+                order = f"user, {times.sql}, row"
+            ask(connection, "DROP TABLE log")
+            lengths = fetch(connection, "SELECT count(*) AS n FROM kept GROUP BY user ORDER BY user")["n"]
             ends = lengths.to_numpy().cumsum()
             if rows > (kept := ends.max(initial=0)):
                 self._log.doubts.append(f"{rows - kept:,} rows are left out, whose user or item is empty")
@@ -61,13 +73,14 @@ class InteractionFile:
                 raise UserError(f"{self.path} holds no interactions")
             self._examples = [str(users[0]), str(items[0])]
             sizes = np.diff(ends[np.flatnonzero(np.diff(ends // _PART, append=-1))], prepend=0)
-            time = ", c2" if len(self._columns) > 2 else ""
-            ordered = f"SELECT of_c0.code, of_c1.code{time} {joined} ORDER BY of_c0.code, log.rowid"
-            sorted_rows, some = batches(connection, ordered, _ROWS), list[pa.Table]()
+            sorted_rows, some = (
+                batches(connection, f"SELECT user, item FROM kept ORDER BY {order}", _ROWS),
+                list[pa.Table](),
+            )
             for size in tqdm(sizes.tolist(), desc="parts", ncols=100, disable=None):
                 while sum(map(len, some)) < size:
-                    of_user, of_item, *times = next(sorted_rows).columns
-                    some.append(pa.table([users.take(of_user), items.take(of_item), *times], names=self._columns))
+                    of_user, of_item = next(sorted_rows).columns
+                    some.append(pa.table([users.take(of_user), items.take(of_item)], names=self._columns[:2]))
                 table = pa.concat_tables(some)
                 some = [table.slice(size)]
                 yield table.slice(0, size).to_pandas()

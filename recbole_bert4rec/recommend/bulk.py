@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -48,10 +47,9 @@ def recommend_file(
 
     def tables() -> Iterator[pd.DataFrame]:
         parts = _parts(model, source)
-        with _named(source):
-            for table, count in map(partial(answer_part, model, how), parts) if answer is None else answer(parts):
-                counts.update(count._asdict())
-                yield table
+        for table, count in map(partial(answer_part, model, how), parts) if answer is None else answer(parts):
+            counts.update(count._asdict())
+            yield table
         _refuse_strangers(model, source, counts["skipped"], counts["known"])
 
     _write(tables(), output)
@@ -89,8 +87,7 @@ def evaluate_file(
             unknown = sum(item not in known_items for item in model.in_spelling(list(wanted.values())))
             count.update({"targets": len(wanted), "unknown": unknown, "without target": len(users) - len(wanted)})
             rows = part[part[user].isin(wanted)]
-        with _named(source):
-            histories = model.read(rows, warn=False)
+        histories = model.read(rows, warn=False)
         count.update({"skipped": histories.skipped, "known": int(histories.lengths.sum())})
         if wanted or (wanted is None and histories.lengths.max() > 1):
             metrics.append(model.evaluate(histories, wanted, topk, filter_viewed))
@@ -143,8 +140,7 @@ def _write(tables: Iterable[pd.DataFrame], output: str) -> None:
 
 def _parts(model: Recommender, file: InteractionFile) -> Iterator[pd.DataFrame]:
     """Yield the parts of a file by the names of the model's columns."""
-    for part in file.parts():
-        yield part.set_axis(list(model.fields[: part.shape[1]]), axis=1)
+    return (part.set_axis(list(model.fields[:2]), axis=1) for part in file.parts())
 
 
 def _targets_of(model: Recommender, file: InteractionFile) -> pd.Series[Any]:
@@ -155,15 +151,6 @@ def _targets_of(model: Recommender, file: InteractionFile) -> pd.Series[Any]:
     if len(twice):
         raise UserError(f"{file.path}: user {short(twice.iloc[0])} stands twice")
     return rows.set_index(user)[item]
-
-
-@contextmanager
-def _named(file: InteractionFile) -> Iterator[None]:
-    """Name a file in a mistake of its histories."""
-    try:
-        yield
-    except UserError as error:
-        raise UserError(str(error).replace("the histories", str(file.path), 1)) from error
 
 
 def _refuse_strangers(model: Recommender, file: InteractionFile, unknown: int, known: int) -> None:

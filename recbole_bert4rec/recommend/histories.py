@@ -138,7 +138,8 @@ def lists_by_user(values: object, argument: str) -> tuple[list[Any], list[list[A
         users = list(range(len(lists)))
     if argument == "histories" and (unordered := [ids for ids in lists if isinstance(ids, (set, frozenset))]):
         raise UserError(f"{wanted}, the oldest item first, but one is a set, which has no order: {short(unordered[0])}")
-    return users, [list_of(ids, f"{wanted}: one must be a list") for ids in lists]
+    of_one = f"{wanted}; a single list is written [{argument}]"
+    return users, [list_of(ids, of_one) for ids in lists]
 
 
 def excluded_items(values: Mapping[Any, Ids], histories: Histories, items: Items) -> Histories:

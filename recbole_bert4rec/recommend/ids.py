@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import lru_cache
 from logging import getLogger
 from numbers import Number
 from typing import Any
@@ -30,7 +31,7 @@ class Items:
     def __init__(self, tokens: Sequence[str]) -> None:
         self.tokens: NDArray[np.object_] = np.array(tokens, dtype=object)
         self._index = pd.Index(self.tokens)
-        self._warned: set[str] = set()
+        self._warn_once = lru_cache(256)(getLogger(__name__).warning)  # not at each question of the same lists
         if len(tokens) < 2 or not self._index.is_unique:
             raise UserError("the items' ids of a model must be at least one, and different from each other")
 
@@ -63,10 +64,8 @@ class Items:
         ids = self.ids_of(listed)
         if needed:
             self.refuse_strangers(f"`{argument}`", listed, ids)
-        unknown = _unknown(listed, ids, argument)
-        if unknown and unknown not in self._warned:
-            self._warned.add(unknown)
-            getLogger(__name__).warning(f"{unknown}; they are left out")
+        if unknown := _unknown(listed, ids, argument):
+            self._warn_once(f"{unknown}; they are left out")
         known: NDArray[np.int64] = ids[ids != PADDING]
         return known
 

@@ -46,7 +46,10 @@ class OnnxBackend:
         self.hidden_size: int = self._graph.get_outputs()[0].shape[1]
         self.longest: int = options["max_items"]
         self.seen_bias: float | None = options["seen_bias"]
-        self._memory = _memory(folder / MEMORY, len(counts)) if options["memory"] else None
+        self._memory: Memory | None = None
+        if options["memory"]:
+            with np.load(folder / MEMORY) as state:
+                self._memory = Memory.from_state(state, len(counts))
 
     def best(
         self, items: NDArray[np.int64], seen: Pairs, k: int, removed: Pairs, allowed: NDArray[np.int64] | None
@@ -103,20 +106,9 @@ def exported_model(folder: str | os.PathLike[str], batch_size: int = BATCH_SIZE)
     path = Path(folder)
     try:
         options, catalogue = (json.loads((path / name).read_text("utf-8")) for name in (OPTIONS, CATALOGUE))
+        if options["format"] != FORMAT:
+            raise UserError(f"{folder} has the format {short(options['format'])}, but this version reads {FORMAT!r}")
         items, counts = Items(catalogue["ids"]), np.array(catalogue["counts"], dtype=np.int64)
-        written_by = options.get("format")
-    except (OSError, ValueError, TypeError, LookupError, AttributeError) as error:
-        raise UserError(f"{folder} is not a folder that `export` wrote: {error}") from error
-    if written_by != FORMAT:
-        raise UserError(f"{folder} has the format {short(written_by)}, but this version reads {FORMAT!r}")
-    backend = OnnxBackend(path, options, counts)
-    return Recommender(backend, items, options["config"], batch_size=batch_size)
-
-
-def _memory(path: Path, n_items: int) -> Memory:
-    """Read what items followed which in training."""
-    try:
-        with np.load(path) as state:
-            return Memory.from_state(state, n_items)
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-        raise UserError(f"{path} cannot be read ({type(error).__name__}); export again") from error
+        return Recommender(OnnxBackend(path, options, counts), items, options["config"], batch_size=batch_size)
+    except (OSError, LookupError, TypeError, EOFError, zipfile.BadZipFile, json.JSONDecodeError) as error:
+        raise UserError(f"{folder} is not a folder that `export` wrote: {type(error).__name__}, {error}") from error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -153,45 +153,36 @@ class _Options(dict[str, Any]):
         return None
 
 
-class _Catalogue(NamedTuple):
-    """Stands for the data set that a model is made for, with what a model asks of it.
+class _DataSet:
+    """Stands for the data set that a user's own model is made for, with what a model asks of it."""
 
-    Attributes:
-        counts: how often each item stands in training. *Shape:* (N,)
-        features: those of ``selected_features``; see :attr:`EncoderOptions.features`.
-        contents: what the items are, in numbers; None if the model reads ids alone.
-        field2token_id: the items' numbers by their external ids, by the field of the items.
-        preloaded: tables of ``preload_weight``, by the fields of their ids.
-    """
-
-    counts: Tensor
-    features: tuple[tuple[Tensor, int], ...]
-    contents: Contents | None
-    field2token_id: Mapping[str, Mapping[str, int]]
-    preloaded: Mapping[str, Tensor]
-
-    @property
-    def item_num(self) -> int:
-        """N."""
-        return len(self.counts)
+    def __init__(
+        self, state: Mapping[str, Any], features: tuple[tuple[Tensor, int], ...], contents: Contents | None
+    ) -> None:
+        self.counts, self.features, self.contents = state["item_counts"], features, contents
+        self.item_num = len(self.counts)
+        tokens = {token: number for number, token in enumerate(state["item_tokens"])}
+        self.field2token_id = {state["config"]["ITEM_ID_FIELD"]: tokens}
+        self._preloaded = state.get("preload_weight", {})
 
     def num(self, field: str) -> int:
         """Return N, whatever the column: a checkpoint knows items alone."""
-        return len(self.counts)
+        return self.item_num
 
     def training_counts(self) -> Tensor:
-        """Return the counts."""
-        return self.counts
+        """Return how often each item stands in training. *Shape:* (N,)."""
+        counts: Tensor = self.counts
+        return counts
 
     def item_features(self, names: list[str]) -> tuple[tuple[Tensor, int], ...]:
-        """Return the features."""
+        """Return those of ``selected_features``; see :attr:`EncoderOptions.features`."""
         return self.features
 
     def get_preload_weight(self, field: str) -> NDArray[np.float64]:
         """Return the table of a field, as RecBole's data set does."""
-        if field not in self.preloaded:
+        if field not in self._preloaded:
             raise ValueError(f"Field [{field}] not in preload_weight")
-        table: NDArray[np.float64] = self.preloaded[field].numpy()
+        table: NDArray[np.float64] = self._preloaded[field].numpy()
         return table
 
 
@@ -224,9 +215,8 @@ def _ranker(config: Mapping[str, Any], state: Mapping[str, Any], user_class: typ
             options = EncoderOptions.from_config(config, len(counts), features, contents)
             ranker = TrainedRanker(config, options, state["item_tokens"])
         else:
-            known = {config["ITEM_ID_FIELD"]: {token: number for number, token in enumerate(state["item_tokens"])}}
-            catalogue = _Catalogue(counts, features, contents, known, state.get("preload_weight", {}))
-            ranker = user_class(_Options(config, device=torch.device("cpu")), catalogue)
+            data_set = _DataSet(state, features, contents)
+            ranker = user_class(_Options(config, device=torch.device("cpu")), data_set)
     ranker.load_state_dict(weights, assign=True)
     ranker.adjust(config["logit_adjustment"], counts)
     ranker.load_other_parameter(state.get("other_parameter"))

@@ -126,7 +126,7 @@ def test_all_models_are_ranked_among_candidates_within_a_budget(data: dict[str, 
     [
         (("--model=BERT4Rec,SARec",), "SASRec"),
         (("--model=Pop,Pop",), "Pop"),
-        (("--model=Pop,BERT4Rec", "--budget=2"), "--budget=2"),
+        (("--model=Pop,BERT4Rec", "--budget=2"), "--budget: '2'"),
         (("--model=Pop,BERT4Rec", "--recommend=top.csv"), "--recommend"),
         (("--model=Pop,BERT4Rec", "--refit=train+valid"), "`refit`"),
         (("--model=Pop,BERT4Rec", "--valid_users=9"), "`valid_users`"),
