@@ -120,8 +120,8 @@ class Recommender:
         if histories is None:
             if self.stored is None:
                 raise UserError(
-                    "there are no histories in this checkpoint; give some (--input=FILE), "
-                    "or train with --keep_histories=True"
+                    "there are no histories in this model; give some (--input=FILE), or train with "
+                    "--keep_histories=True and ask the checkpoint"
                 )
             return self.stored
         given, time = as_pandas(histories), self.fields[2]
