@@ -149,7 +149,7 @@ def _targets_of(model: Recommender, file: InteractionFile) -> pd.Series[Any]:
     rows = pd.concat(_parts(model, file))
     twice = rows[user][rows[user].duplicated()]
     if len(twice):
-        raise UserError(f"{file.path}: user {short(twice.iloc[0])} stands twice; give a row a user, the item that came next")
+        raise UserError(f"{file.path}: user {short(twice.iloc[0])} stands twice; give a user one row")
     return rows.set_index(user)[item]
 
 
