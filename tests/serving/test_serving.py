@@ -198,7 +198,7 @@ def test_a_connection_that_asks_nothing_is_closed(
         for byte in begin:
             silent.sendall(bytes([byte]))
         assert silent.recv(100) == b""
-    connection = HTTPConnection(*service.place, timeout=10)
+    connection = HTTPConnection(*service.place)
     for _ in range(4):  # each answer gives it time again
         connection.request("GET", "/health")
         assert connection.getresponse().read()
