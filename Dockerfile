@@ -2,7 +2,7 @@
 FROM python:3.11-slim
 # Where pip finds PyTorch without CUDA, which is much smaller: --build-arg PIP_EXTRA_INDEX_URL=...
 ARG PIP_EXTRA_INDEX_URL
-RUN pip install --no-cache-dir torch==2.13.0 numpy "pandas>=2,<3" scipy pyarrow "duckdb>=2" tqdm "fastapi>=0.165" uvicorn prometheus_client
+RUN pip install --no-cache-dir torch==2.13.0 numpy "pandas>=2,<3" scipy pyarrow "duckdb>=2" tqdm "fastapi>=0.165" "uvicorn>=0.54" prometheus_client
 COPY . /source
 RUN pip install --no-cache-dir --no-deps /source
 USER nobody

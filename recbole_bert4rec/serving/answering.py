@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
+from itertools import pairwise, starmap
 from logging import getLogger
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,6 @@ import pandas as pd
 from prometheus_client import Counter
 
 from recbole_bert4rec.logs.items import read_names
-from recbole_bert4rec.recommend.onnx_backend import OPTIONS
 from recbole_bert4rec.recommend.recommender import Recommender
 from recbole_bert4rec.system.environment import folder_of_recbole
 from recbole_bert4rec.system.errors import UserError
@@ -31,8 +31,9 @@ class ServedModel:
 
     def __init__(self, model: Recommender, names: dict[str, str]) -> None:
         self.model, self._items, self._names = model, list(model.items), names
-        self._folded_ids = pd.Series(self._items, dtype=object).str.casefold()
-        self._folded_names = pd.Series([names.get(item, "") for item in self._items], dtype=object).str.casefold()
+        self._folded_ids = pd.Series([item.casefold() for item in self._items], dtype="string[pyarrow]")
+        named = (names.get(item, "").casefold() for item in self._items)
+        self._folded_names = pd.Series(list(named), dtype="string[pyarrow]")
 
     def recommend(self, histories: Sequence[Sequence[str]], *options: Any) -> list[dict[str, Any]]:
         """Return the next items of each history, and how many of its items the model does not know."""
@@ -50,9 +51,8 @@ class ServedModel:
     def explain(self, questions: Sequence[tuple[Sequence[str], str]]) -> list[dict[str, Any]]:
         """Return the influence of each item of a history on the score of an item, for pairs of both."""
         answers = []
-        for found in (self.model.explain(history, item) for history, item in questions):
-            rows: list[Any] = found.table.to_dict("records")
-            reasons = [{**row, **self._shown(row["item"])} for row in rows]
+        for found in starmap(self.model.explain, questions):
+            reasons = [{**row, **self._shown(row["item"])} for row in found.table.to_dict("records")]
             answers.append({**self._shown(found.item), "score": found.score, "reasons": reasons})
         return answers
 
@@ -68,24 +68,17 @@ class ServedModel:
         return [self._shown(self._items[place]) for place in places[:most]]
 
     def _lists(self, table: pd.DataFrame, rows: pd.Series, n: int) -> list[list[dict[str, Any]]]:
-        """Return the items of each of n rows; the table is sorted by rank."""
-        lists: list[list[dict[str, Any]]] = [[] for _ in range(n)]
-        items, scores = table[self.model.fields[1]].tolist(), table["score"].tolist()
-        for row, item, score in zip(rows.tolist(), items, scores, strict=True):
-            lists[row].append({**self._shown(item), "score": score})
-        return lists
+        """Return the items of each of n rows; the table is sorted by row and rank."""
+        pairs = zip(table[self.model.fields[1]].tolist(), table["score"].tolist(), strict=True)
+        shown = [{**self._shown(item), "score": score} for item, score in pairs]
+        return [shown[begin:end] for begin, end in pairwise(np.searchsorted(rows, range(n + 1)))]
 
     def _shown(self, item: str) -> dict[str, str]:
         return {"item": item, "name": self._names[item]} if item in self._names else {"item": item}
 
 
 class FollowedCheckpoint:
-    """A checkpoint, a file or an exported folder, that is loaded again whenever it is replaced.
-
-    Attributes:
-        current: its model. It is replaced, never changed.
-        about: what is served, and why the checkpoint as it is now could not be loaded.
-    """
+    """A checkpoint, a file or an exported folder, that is loaded again, as a new ``current``, whenever it changes."""
 
     def __init__(self, path: str, load: Callable[[str], Recommender], items: str | None) -> None:
         self._path, self._load, self._seen, self._loads = Path(path), load, _stamp(Path(path)), 0
@@ -127,13 +120,13 @@ class FollowedCheckpoint:
         _RELOADS.labels(result).inc()
 
 
-def _stamp(path: Path) -> tuple[int, int, int] | None:
-    """Return what changes when a checkpoint is replaced, or the options of an exported folder."""
+def _stamp(path: Path) -> list[tuple[int, int, int]] | None:
+    """Return what changes when a checkpoint, or any file of an exported folder, is replaced or written on."""
     try:
-        status = (path / OPTIONS if path.is_dir() else path).stat()
+        found = [file.stat() for file in (sorted(path.iterdir()) if path.is_dir() else [path])]
     except OSError:  # it is being replaced
         return None
-    return status.st_mtime_ns, status.st_size, status.st_ino
+    return [(status.st_mtime_ns, status.st_size, status.st_ino) for status in found]
 
 
 def _read_names(path: str, model: Recommender) -> dict[str, str]:
@@ -147,7 +140,8 @@ def _names_beside(checkpoint: Path, model: Recommender) -> dict[str, str]:
     """Return the names of the data set's .item file: beside the checkpoint, or among the data of RecBole."""
     dataset, folders = str(model.config["dataset"]), [checkpoint.parent]
     with suppress(ModuleNotFoundError):  # RecBole need not be there
-        folders.append(folder_of_recbole() / "dataset_example" / dataset)
+        if not model.config.get("conversion"):  # else the log is one's own, whatever its name
+            folders.append(folder_of_recbole() / "dataset_example" / dataset)
     for file in (folder / f"{dataset}.item" for folder in folders):
         if file.is_file():
             try:

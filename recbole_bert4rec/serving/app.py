@@ -6,32 +6,34 @@ import asyncio
 import logging
 import socket
 import sys
-import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import AsyncExitStack, asynccontextmanager
 from importlib.resources import files
 from ipaddress import ip_address
 from typing import Annotated, Any
 
 import uvicorn
-from fastapi import FastAPI, Query, Request, Response
+from fastapi import FastAPI, HTTPException, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
+from fastapi.routing import APIRoute
 from fastapi.staticfiles import StaticFiles
 from prometheus_client import CONTENT_TYPE_LATEST, Counter, Histogram, generate_latest
 from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from recbole_bert4rec.recommend.recommender import Recommender
 from recbole_bert4rec.serving.answering import FollowedCheckpoint
-from recbole_bert4rec.serving.batching import Batcher, Call
-from recbole_bert4rec.serving.questions import LARGEST_BODY, ExplainQuestion, RecommendQuestion, SimilarQuestion
+from recbole_bert4rec.serving.batching import Batcher
+from recbole_bert4rec.serving.questions import ExplainQuestion, RecommendQuestion, SimilarQuestion, check_size
 from recbole_bert4rec.system.errors import UserError
 
-_SMALL_BODY, _MOST_LARGE = 1 << 16, 4
-"""Bytes of a body that is read at once, and larger ones that are in memory together: ids take five times as much."""
-_SECONDS_OF_BODY = 10
-"""Time for a client to send its body."""
+_LARGEST_BODY, _SMALL_BODY, _MOST_LARGE = 1 << 20, 1 << 16, 4
+"""Bytes of a body, of one that is read at once, and larger ones in memory together: ids take five times as much."""
+_SECONDS_OF_CLIENT = 10
+"""Time for a client to begin a question, for a large body to wait for its turn, and for a body to come."""
 _HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -42,55 +44,56 @@ _HEADERS = {
 """Of every answer: browsers run and load only files of the service itself."""
 
 _REQUESTS = Counter("recbole_bert4rec_requests", "Requests", ["path", "status"])
-_SECONDS = Histogram(
-    "recbole_bert4rec_request_seconds",
-    "Time of a request",
-    ["path"],
-    buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0),
-)
+_BUCKETS = 0.001, 0.0025, *Histogram.DEFAULT_BUCKETS
+_SECONDS = Histogram("recbole_bert4rec_request_seconds", "Time of a request", ["path"], buckets=_BUCKETS)
 
 
 def serve(checkpoint: str, load: Callable[[str], Recommender], items: str | None, host: str, port: int) -> None:
     """Serve until it is stopped; ``items`` names a file of names."""
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(message)s")
     logging.getLogger("recbole_bert4rec.recommend").setLevel(logging.ERROR)  # answers say which items are unknown
-    followed = FollowedCheckpoint(checkpoint, load, items)
-    with listen(host, port) as listening:
-        name = f"[{host}]" if ":" in host else host
-        print(f"serving {checkpoint} at http://{name}:{listening.getsockname()[1]}", file=sys.stderr)
-        if not _is_local(host):
-            print("whoever can reach this address can ask: there is no password", file=sys.stderr)
-        make_server(followed, host).run(sockets=[listening])
-
-
-def listen(host: str, port: int) -> socket.socket:
-    """Return a socket that listens."""
+    followed, is_ipv6 = FollowedCheckpoint(checkpoint, load, items), ":" in host
     try:
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        listening = socket.create_server((host, port), family=family)
+        listening = socket.create_server((host, port), family=socket.AF_INET6 if is_ipv6 else socket.AF_INET)
     except (OSError, OverflowError) as error:
         raise UserError(
             f"--host={host} --port={port} cannot be listened at: {error}; is another program there?"
         ) from error
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # else an answer waits 40 ms for the client
-    return listening
+    with listening:
+        address = f"[{host}]" if is_ipv6 else host
+        print(f"serving {checkpoint} at http://{address}:{listening.getsockname()[1]}", file=sys.stderr)
+        if not _is_local(host):
+            print("whoever can reach this address can ask: there is no password", file=sys.stderr)
+        make_server(followed, host).run(sockets=[listening])
 
 
 def make_server(followed: FollowedCheckpoint, host: str) -> uvicorn.Server:
     """Make the server of a checkpoint."""
-    return uvicorn.Server(
-        uvicorn.Config(
-            make_app(followed, ["localhost", "127.0.0.1", "[::1]", host] if _is_local(host) else ["*"]),
-            http="h11",
-            ws="none",
-            limit_concurrency=512,
-            timeout_graceful_shutdown=5,
-            log_level="error",  # a warning is a client's mistake: as many as it likes
-            access_log=False,
-            server_header=False,
-            headers=list(_HEADERS.items()),
-        )
+    config = uvicorn.Config(
+        make_app(followed, ["localhost", "127.0.0.1", "[::1]", host] if _is_local(host) else ["*"]),
+        http=_Protocol,
+        ws="none",
+        limit_concurrency=512,
+        timeout_graceful_shutdown=5,
+        log_level="error",  # a warning is a client's mistake: as many as it likes
+        access_log=False,
+        server_header=False,
+        headers=list(_HEADERS.items()),
     )
+    return uvicorn.Server(config)
+
+
+class _Protocol(H11Protocol):
+    """Gives a client a time to begin a question; uvicorn does so after an answer alone, and ends it at any byte."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self.timeout_keep_alive_task = self.loop.call_later(_SECONDS_OF_CLIENT, self.timeout_keep_alive_handler)
+
+    def data_received(self, data: bytes) -> None:
+        self.conn.receive_data(data)
+        self.handle_events()  # a question ends the time
 
 
 def make_app(followed: FollowedCheckpoint, hosts: list[str]) -> FastAPI:
@@ -111,26 +114,27 @@ def make_app(followed: FollowedCheckpoint, hosts: list[str]) -> FastAPI:
         docs_url=None,  # those pages load scripts from elsewhere
         redoc_url=None,
     )
+    app.state.large, app.router.route_class = asyncio.Semaphore(_MOST_LARGE), _BoundedRoute
+
+    async def answer_lists(request: Request, parts: list[tuple[str, ...]], answer: Any, k: int, *more: Any) -> Response:
+        check_size(parts, k)
+        return JSONResponse({"answers": await batcher.ask((answer, k, *more), parts, request.is_disconnected)})
 
     @app.post("/recommend")
     async def recommend(question: RecommendQuestion, request: Request) -> Response:
         """Return the next items of each history."""
         options = question.k, question.filter_viewed, question.items_to_recommend, question.exclude
-        call = Call(followed.current.recommend, options)
-        answers = await batcher.ask(call, question.parts(), request.is_disconnected)
-        return JSONResponse({"answers": answers})
+        return await answer_lists(request, question.histories, followed.current.recommend, *options)
 
     @app.post("/similar")
     async def similar(question: SimilarQuestion, request: Request) -> Response:
         """Return the items that are most like each of some items."""
-        call = Call(followed.current.similar, (question.k,))
-        answers = await batcher.ask(call, question.parts(), request.is_disconnected)
-        return JSONResponse({"answers": answers})
+        return await answer_lists(request, [(item,) for item in question.items], followed.current.similar, question.k)
 
     @app.post("/explain")
     async def explain(question: ExplainQuestion, request: Request) -> Response:
         """Return the influence of each item of a history on the score of an item."""
-        pair, call = (question.history, question.item), Call(followed.current.explain)
+        pair, call = (question.history, question.item), (followed.current.explain,)
         [answer] = await batcher.ask(call, [pair], request.is_disconnected, is_heavy=True)
         return JSONResponse(answer)
 
@@ -152,61 +156,50 @@ def make_app(followed: FollowedCheckpoint, hosts: list[str]) -> FastAPI:
         return Response(generate_latest(), media_type=CONTENT_TYPE_LATEST)
 
     app.add_exception_handler(UserError, _refuse)
-    app.add_exception_handler(RequestValidationError, _refuse_form)
+    app.add_exception_handler(RequestValidationError, _refuse)
     app.mount("/", StaticFiles(directory=str(files(__package__) / "page"), html=True))
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=hosts, www_redirect=False)
-    app.add_middleware(bounded)
     app.add_middleware(counted)
     return app
 
 
 async def _refuse(_: Request, error: Exception) -> Response:
-    return JSONResponse({"detail": str(error)}, 422)
-
-
-async def _refuse_form(_: Request, error: Exception) -> Response:
     """Answer as FastAPI does, but without what was asked, which may be long, and with few mistakes."""
-    assert isinstance(error, RequestValidationError)
-    mistakes = [{key: mistake[key] for key in ("type", "loc", "msg")} for mistake in error.errors()[:5]]
-    return JSONResponse({"detail": mistakes}, 422)
+    mistakes = error.errors()[:5] if isinstance(error, RequestValidationError) else []
+    places = [[part[:100] if isinstance(part, str) else part for part in mistake["loc"]] for mistake in mistakes]
+    detail = [{"type": m["type"], "loc": place, "msg": m["msg"]} for m, place in zip(mistakes, places, strict=True)]
+    return JSONResponse({"detail": detail or str(error)}, 422)
 
 
-def bounded(app: ASGIApp) -> ASGIApp:
-    """Refuse bodies that are too long, by their header or as they come; have few large ones in memory together."""
-    large = asyncio.Semaphore(_MOST_LARGE)
+class _BoundedRoute(APIRoute):
+    """Refuses bodies that are too long, by their header or as they come; has few large ones in memory together."""
 
-    async def serve_bounded(scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await app(scope, receive, send)
-            return
-        headers, body, more = dict(scope["headers"]), bytearray(), True
-        length = int(headers.get(b"content-length", b"0"))
-        async with AsyncExitStack() as turn:
-            if _SMALL_BODY < length <= LARGEST_BODY or b"transfer-encoding" in headers:
-                await turn.enter_async_context(large)
-            with suppress(TimeoutError):
-                async with asyncio.timeout(_SECONDS_OF_BODY):
-                    while more and max(length, len(body)) <= LARGEST_BODY:
-                        message = await receive()
-                        body += message.get("body", b"")
-                        more = message.get("more_body", False)
-            if more or len(body) > LARGEST_BODY:
-                detail = f"the body must have at most {LARGEST_BODY:,} bytes, and come within {_SECONDS_OF_BODY} s"
-                status = 413 if max(length, len(body)) > LARGEST_BODY else 408
-                await JSONResponse({"detail": detail}, status)(scope, receive, send)
-                return
-            whole = [{"type": "http.request", "body": bytes(body)}]
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        answer = super().get_route_handler()
 
-            async def receive_whole() -> Message:
-                return whole.pop() if whole else await receive()
+        async def answer_bounded(request: Request) -> Response:
+            body, length = bytearray(), int(request.headers.get("content-length", "0"))
+            too_long = HTTPException(413, f"the body must have at most {_LARGEST_BODY:,} bytes")
+            if length > _LARGEST_BODY:
+                raise too_long
+            late = HTTPException(503, "too many large questions wait; try again in 1 s", {"Retry-After": "1"})
+            async with AsyncExitStack() as turn:
+                try:
+                    if length > _SMALL_BODY or "transfer-encoding" in request.headers:
+                        async with asyncio.timeout(_SECONDS_OF_CLIENT):
+                            await turn.enter_async_context(request.app.state.large)
+                    late = HTTPException(408, f"the body must come within {_SECONDS_OF_CLIENT} s")
+                    async with asyncio.timeout(_SECONDS_OF_CLIENT):
+                        async for chunk in request.stream():
+                            body += chunk
+                            if len(body) > _LARGEST_BODY:
+                                raise too_long
+                except (TimeoutError, ClientDisconnect):
+                    raise late from None
+                request._body = bytes(body)  # FastAPI reads it there
+                return await answer(request)
 
-            async def send_on(message: Message) -> None:
-                await turn.aclose()  # the next may come, however slowly this answer is read
-                await send(message)
-
-            await app(scope, receive_whole, send_on)
-
-    return serve_bounded
+        return answer_bounded
 
 
 def counted(app: ASGIApp) -> ASGIApp:
@@ -216,21 +209,22 @@ def counted(app: ASGIApp) -> ASGIApp:
         if scope["type"] != "http":
             await app(scope, receive, send)
             return
-        begin, status = time.perf_counter(), 500
+        status = 500
 
         async def send_on(message: Message) -> None:
             nonlocal status
             status = message.get("status", status)
             await send(message)
 
-        try:
-            await app(scope, receive, send_on)
-        except asyncio.CancelledError:  # uvicorn waits no longer
-            await JSONResponse({"detail": "the service ends"}, 503)(scope, receive, send_on)
-        finally:
-            path = getattr(scope.get("route"), "path", "other")  # few, whatever is asked for
-            _REQUESTS.labels(path, str(status)).inc()
-            _SECONDS.labels(path).observe(time.perf_counter() - begin)
+        with _SECONDS.time() as seconds:
+            try:
+                await app(scope, receive, send_on)
+            except asyncio.CancelledError:  # uvicorn waits no longer
+                await JSONResponse({"detail": "the service ends"}, 503)(scope, receive, send_on)
+            finally:
+                path = getattr(scope.get("route"), "path", "other")  # few, whatever is asked for
+                seconds.labels(path)
+                _REQUESTS.labels(path, str(status)).inc()
 
     return serve_counted
 

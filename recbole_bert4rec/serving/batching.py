@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Hashable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import chain, islice
+from itertools import islice
 from typing import Any, NamedTuple
 
 from prometheus_client import Histogram
@@ -21,11 +21,8 @@ _TOGETHER = Histogram(
 )
 
 
-class Call(NamedTuple):
-    """What questions must agree in to be answered together: a function of a list of parts, and its other arguments."""
-
-    function: Callable[..., Sequence[Any]]
-    arguments: tuple[Hashable, ...] = ()
+Call = tuple[Any, ...]
+"""What questions must agree in to be answered together: a function of a list of parts, and its other arguments."""
 
 
 class _Piece(NamedTuple):
@@ -82,18 +79,18 @@ class Batcher:
 
     async def _answer(self, pieces: list[_Piece]) -> None:
         """Answer pieces of questions that agree; if one makes them fail, each by itself."""
-        (function, arguments), parts = pieces[0].call, list(chain(*(piece.parts for piece in pieces)))
+        function, *arguments = pieces[0].call
+        parts = [part for piece in pieces for part in piece.parts]
         try:
-            found = await asyncio.get_running_loop().run_in_executor(self._thread, function, parts, *arguments)
+            found = iter(await asyncio.get_running_loop().run_in_executor(self._thread, function, parts, *arguments))
         except Exception as error:  # it is the asker's
-            if len(pieces) > 1:
-                for piece in pieces:
+            for piece in pieces:
+                if len(pieces) > 1:
                     await self._answer([piece])
-            elif not pieces[0].answers.done():
-                pieces[0].answers.set_exception(error)
+                elif not piece.answers.done():
+                    piece.answers.set_exception(error)
             return
-        rest = iter(found)
         for piece in pieces:
-            answers = list(islice(rest, len(piece.parts)))
+            answers = list(islice(found, len(piece.parts)))
             if not piece.answers.done():  # its request was not ended
                 piece.answers.set_result(answers)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import socket
 import threading
 from functools import partial
 from typing import Any, NamedTuple
@@ -19,7 +20,7 @@ from tests.helpers.trained import trained
 for library in ("fastapi", "uvicorn", "prometheus_client"):
     pytest.importorskip(library, reason="the service needs `[serve]`")
 from recbole_bert4rec.serving.answering import FollowedCheckpoint  # noqa: E402
-from recbole_bert4rec.serving.app import listen, make_server  # noqa: E402
+from recbole_bert4rec.serving.app import make_server  # noqa: E402
 
 NAMES = ["item_id:token\ttitle:token_seq", *(f"i{i}\tThing {i}" for i in range(24))]
 NAMES += ["i24\t<img src=x onerror=alert(1)>", "i25\t"]
@@ -37,7 +38,8 @@ class Service:
     """A server in a thread of its own."""
 
     def __init__(self, checkpoint: str, items: str | None = None) -> None:
-        listening = listen("127.0.0.1", 0)
+        listening = socket.create_server(("127.0.0.1", 0))
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.place = listening.getsockname()
         self.address = f"http://127.0.0.1:{self.place[1]}"
         self._server = make_server(FollowedCheckpoint(checkpoint, partial(load, device="cpu"), items), "127.0.0.1")

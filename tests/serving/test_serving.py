@@ -7,9 +7,11 @@ import os
 import shutil
 import socket
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import ExitStack, suppress
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +22,14 @@ from hypothesis import strategies as st
 from recbole_bert4rec import Recommender, UserError, load
 from recbole_bert4rec.cli.main import main
 from recbole_bert4rec.recommend.export import export
+from recbole_bert4rec.recommend.ids import Items
 from tests.helpers.extras import needs_onnx
 from tests.helpers.programs import wait_for
 from tests.helpers.service import Files, Service, files_of_two_models  # noqa: F401
 
 from recbole_bert4rec.serving import app, batching  # isort: skip
 from recbole_bert4rec.serving.answering import FollowedCheckpoint, ServedModel  # isort: skip
-from recbole_bert4rec.serving.batching import Batcher, Call  # isort: skip
-from recbole_bert4rec.serving.questions import LARGEST_BODY  # isort: skip
+from recbole_bert4rec.serving.batching import Batcher  # isort: skip
 
 HISTORIES = [["i3", "i4", "i5"], ["i9"], [], ["i1", "nobody", "i2", "i7", "i8", "i20", "i1"]]
 
@@ -116,6 +118,7 @@ BAD: list[tuple[str, bytes | None, int, str]] = [
     ("recommend", b'{"histories": [["i1"]], "items_to_recommend": []}', 422, "nothing"),
     ("recommend", b'{"histories": [[%s]]}' % b",".join([b"null"] * 200_000), 422, "histories"),
     ("recommend", b"{%s}" % b",".join(b'"%d":1' % i for i in range(90_000)), 422, "extra"),
+    ("recommend", b'{"histories": [[]], "%s": 1}' % (b"x" * 900_000), 422, '"xxx'),
     ("recommend", b"\xff\xfe{", 400, "body"),
     ("recommend", b"[" * 100_000, 400, "body"),
     ("similar", b'{"items": ["nobody"]}', 422, "'nobody'"),
@@ -163,13 +166,44 @@ def sent(service: Service, head: str, body: bytes = b"") -> socket.socket:
 
 def test_a_body_that_is_too_long_or_slow_is_refused(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     chunks = b"".join(b"%x\r\n%s\r\n" % (65_536, b" " * 65_536) for _ in range(17))
-    for head, body in ((f"Content-Length: {LARGEST_BODY + 1}", b""), ("Transfer-Encoding: chunked", chunks)):
+    for head, body in ((f"Content-Length: {app._LARGEST_BODY + 1}", b""), ("Transfer-Encoding: chunked", chunks)):
         with sent(service, head, body) as client:
             assert client.recv(12) == b"HTTP/1.1 413"
-    monkeypatch.setattr(app, "_SECONDS_OF_BODY", 0.3)
+    monkeypatch.setattr(app, "_SECONDS_OF_CLIENT", 0.3)
     with sent(service, "Content-Length: 100000", b"{") as client:
         assert client.recv(12) == b"HTTP/1.1 408"
     assert service.ask("recommend", {"histories": [["i1"] * 9_000] * 11})[0] == 200
+
+
+def test_large_bodies_wait_for_a_time_behind_slow_ones_and_small_ones_do_not(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(app, "_SECONDS_OF_CLIENT", 0.5)
+    with ExitStack() as slow:
+        clients = [slow.enter_context(sent(service, "Content-Length: 100000", b"{")) for _ in range(12)]
+        time.sleep(0.2)
+        assert service.ask("recommend", {"histories": [["i1"]]})[0] == 200
+        answers = [client.recv(4096) for client in clients]
+    assert [answer[9:12] for answer in answers[:4] + answers[8:]] == [b"408"] * 4 + [b"503"] * 4
+    assert all(b"retry-after: 1" in answer for answer in answers[8:])
+    assert service.ask("recommend", {"histories": [["i1"] * 9_000] * 11})[0] == 200
+
+
+@pytest.mark.parametrize("begin", [b"", b"GET /health HTTP/1.1\r\n"])
+def test_a_connection_that_asks_nothing_is_closed(
+    begin: bytes, service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(app, "_SECONDS_OF_CLIENT", 0.5)
+    with socket.create_connection(service.place, timeout=10) as silent:
+        for byte in begin:
+            silent.sendall(bytes([byte]))
+        assert silent.recv(100) == b""
+    connection = HTTPConnection(*service.place)
+    for _ in range(4):  # each answer gives it time again
+        connection.request("GET", "/health")
+        assert connection.getresponse().read()
+        time.sleep(0.3)
+    connection.close()
 
 
 def test_requests_that_come_together_are_answered_as_alone(service: Service, model: Recommender) -> None:
@@ -218,7 +252,7 @@ def ask_while_held(questions: Sequence[Sequence[int]], *arguments: str, gone: in
                 return numbers[0] == gone
 
             parts = [(number,) for number in numbers]
-            return asyncio.create_task(batcher.ask(Call(held, arguments), parts, is_gone))
+            return asyncio.create_task(batcher.ask((held, *arguments), parts, is_gone))
 
         first = ask([1])
         while not held.begun.is_set():
@@ -295,6 +329,11 @@ def test_an_exported_folder_is_served(model: Recommender, tmp_path: Path) -> Non
         assert (status, "checkpoint" in answer["detail"]) == (422, True)
         os.utime(tmp_path / "exported" / "options.json", (1, 1))
         wait_for(lambda: service.ask("health")[1]["loads"] == 2)
+        whole = (tmp_path / "exported" / "items.json").read_bytes()
+        (tmp_path / "exported" / "items.json").write_bytes(whole[:9])  # as if it were being copied, after its options
+        wait_for(lambda: service.ask("health")[1]["failure"])
+        (tmp_path / "exported" / "items.json").write_bytes(whole)
+        wait_for(lambda: service.ask("health")[1]["loads"] == 3)
     finally:
         service.stop()
 
@@ -347,17 +386,28 @@ def test_search_has_a_naive_twin(monkeypatch: pytest.MonkeyPatch) -> None:
         assert [one["item"] for one in served.find(f" {text} ", 12)] == [items[place] for place in places][:12]
 
 
+def test_a_million_items_are_searched_at_once() -> None:
+    items = [str(i * 7919) for i in range(1_000_000)]
+    model = Recommender.__new__(Recommender)
+    model._items = Items(["[PAD]", *items])
+    served = ServedModel(model, {item: f"Straße {item}" for item in items})
+    begin = time.perf_counter()
+    assert served.find("STRASSE 7919", 3)[0]["item"] == "7919"
+    assert time.perf_counter() - begin < 0.6, "0.2 s on a processor that does nothing else"
+
+
 def test_names_come_from_the_file_beside_the_checkpoint_or_from_recbole(files: Files, tmp_path: Path) -> None:
     checkpoint = Path(shutil.copy(files.one, tmp_path / "m.pth"))
 
-    def name_of(item: str, dataset: str = "toy", items: str | None = None) -> str | None:
+    def name_of(item: str, dataset: str = "toy", items: str | None = None, **options: str) -> str | None:
         loaded = load(checkpoint, "cpu")
-        loaded.config = {**loaded.config, "dataset": dataset}
+        loaded.config = {**loaded.config, "dataset": dataset, **options}
         loaded.check_known = lambda *_: None if dataset == "ml-100k" else Recommender.check_known(loaded, *_)
         return FollowedCheckpoint(str(checkpoint), lambda _: loaded, items)._names.get(item)
 
     assert name_of("i3") is None
     assert name_of("1", "ml-100k") == "Toy Story"
+    assert name_of("1", "ml-100k", conversion="digest of a log of one's own") is None
     file = Path(shutil.copy(files.items, tmp_path / "toy.item"))
     assert name_of("i3") == "Thing 3"
     file.write_text("item_id:token\ttitle:token_seq\nother\tAnother\n")
