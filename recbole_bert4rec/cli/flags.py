@@ -6,10 +6,11 @@ import argparse
 import os
 import re
 from collections.abc import Callable, Collection
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NoReturn
 
-from recbole_bert4rec.system.constants import DEFAULT_NAMES, FORMATS, MODEL_NAME, OUR_MODELS, QUIET, SHORT
+from recbole_bert4rec.system.constants import DEFAULT_NAMES, FORMATS, MODEL_NAME, OUR_MODELS, QUIET, SHORT, VERBOSE
 from recbole_bert4rec.system.environment import find_config, folder_of_recbole, need
 from recbole_bert4rec.system.errors import UserError, nearest
 
@@ -69,7 +70,7 @@ def files(text: str) -> list[str]:
         raise argparse.ArgumentTypeError(str(error)) from error
 
 
-def of_training() -> Parser:
+def of_training(can_be_verbose: bool = False) -> Parser:
     """Return the flags of the commands that train: what, on which data, by which options, and what the screen shows."""
     parser = Parser(add_help=False)
     parser.set_defaults(takes_options=True)
@@ -83,8 +84,11 @@ def of_training() -> Parser:
     add("--config_files", type=files, default=[], metavar="FILES", help=text)
     text = "time of training and validation, such as 10m, whatever the epochs; without early stopping"
     add("--budget", type=seconds, metavar="TIME", help=text)
-    add = parser.add_argument_group("the screen (log files have everything)").add_argument
-    add("--quiet", dest="screen", action="store_const", const=QUIET, default=SHORT, help="warnings and mistakes alone")
+    add = parser.add_mutually_exclusive_group().add_argument
+    text = "show warnings and mistakes alone; log files have everything"
+    add("--quiet", dest="screen", action="store_const", const=QUIET, default=SHORT, help=text)
+    if can_be_verbose:
+        add("--verbose", dest="screen", action="store_const", const=VERBOSE, help="show all that RecBole logs")
     return parser
 
 
@@ -144,7 +148,7 @@ def options_in(words: list[str], own_flags: Collection[str]) -> dict[str, str]:
     """
     options: dict[str, str] = {}
     mistakes = []
-    for word in joined(words):
+    for word in words:
         flag, equals, value = word.partition("=")
         name = flag.removeprefix("--")
         if not flag.startswith("--") or not equals:
@@ -160,14 +164,18 @@ def options_in(words: list[str], own_flags: Collection[str]) -> dict[str, str]:
     return options
 
 
-def joined(words: list[str]) -> list[str]:
-    """Write options as RecBole reads them: ``--epochs 3`` becomes ``--epochs=3``, and a lone switch is switched on."""
+def joined(words: list[str], written: list[str]) -> list[str]:
+    """Write options as RecBole reads them: ``--epochs 3`` becomes ``--epochs=3``, and a lone switch is switched on.
+
+    Words are joined if they stand side by side among those that the user has written.
+    """
     from recbole_bert4rec.options.kinds import SWITCH
     from recbole_bert4rec.options.table import OPTIONS
 
     options: list[str] = []
+    neighbours = {*pairwise(written)}
     for word in words:
-        if options and options[-1].startswith("--") and "=" not in options[-1] and not word.startswith("--"):
+        if options and re.fullmatch("--[^=]+", options[-1]) and (options[-1], word) in neighbours and word[:2] != "--":
             options[-1] += f"={word}"
         else:
             options.append(word)

@@ -9,12 +9,13 @@ import os
 import sys
 from contextlib import nullcontext
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from recbole_bert4rec.cli.flags import Commands, Parser, add_command, from_1, of_ray, uses_ray
 from recbole_bert4rec.options.kinds import AUTO
-from recbole_bert4rec.system.constants import NAMES_OF_COLUMNS
+from recbole_bert4rec.system.constants import NAMES_OF_COLUMNS, PADDING
 from recbole_bert4rec.system.environment import need
 from recbole_bert4rec.system.errors import UserError, why
 from recbole_bert4rec.system.files import TABLES, check_output, refuse_same
@@ -43,7 +44,7 @@ def add_to(commands: Commands[Parser]) -> None:
     nothing, checkpoint = "nothing was written", _of_checkpoint()
     adjustment = "rank less by popularity, by score - this * log(n + 1) (default: the checkpoint's)"
 
-    parents = checkpoint, _of_file(), of_ray()
+    parents = checkpoint, _of_file("auto, which follows from what the model learnt", AUTO), of_ray()
     parser = command("recommend", "recommend to anybody", _recommend, nothing, *parents)
     parser.set_defaults(filter_viewed=AUTO)
     add = parser.add_argument
@@ -60,9 +61,8 @@ def add_to(commands: Commands[Parser]) -> None:
     parser.add_argument("--k", type=int, default=10, help="similar items of each (default: %(default)s)")
     parser.add_argument("--output", metavar="FILE", help="table of .csv or .parquet (default: print it)")
 
-    add = command(
-        "evaluate", "judge a model on given histories", _evaluate, nothing, checkpoint, _of_file()
-    ).add_argument
+    parents = checkpoint, _of_file("what the validation of the training did")
+    add = command("evaluate", "judge a model on given histories", _evaluate, nothing, *parents).add_argument
     add("--targets", metavar="FILE", help="what came next: a row a user (default: the last item of each history)")
     add("--topk", type=_numbers, default=[10], help="lengths of the list, separated by commas (default: 10)")
 
@@ -101,19 +101,24 @@ def _of_checkpoint() -> Parser:
     return parser
 
 
-def _of_file() -> Parser:
-    """Return the flags for a file of histories."""
+def _of_file(default: str, *more: str) -> Parser:
+    """Return the flags for a file of histories, with the default and choices of ``--filter_viewed``."""
     parser = Parser(add_help=False)
     text = "histories: what --dataset reads, or .inter; a row an interaction, or a row a user with a list of items "
     text += "(default: those in the checkpoint)"
     parser.add_argument("--input", metavar="FILE", help=text)
     for name, of_what in _FORM.items():
         parser.add_argument(f"--{name}", help=f"{of_what} (default: that of the training)")
-    choices = [True, False, AUTO]
-    text = "leave out the items of a user's history (default: auto, which follows from what the model learnt; to "
-    text += "evaluate, what the validation of the training did)"
+    choices, text = [True, False, *more], f"leave out the items of a user's history (default: {default})"
     parser.add_argument("--filter_viewed", type=lambda word: _FILTER.get(word, word), choices=choices, help=text)
     return parser
+
+
+def _check_input(arguments: argparse.Namespace) -> None:
+    """Refuse flags that say something about a file of histories, without that file."""
+    about = [f"--{name}" for name in (*_FORM, "targets", "engine") if vars(arguments).get(name) is not None]
+    if arguments.input is None and about:
+        raise UserError(f"{', '.join(about)}: goes with --input=FILE, which holds the histories; give that too")
 
 
 def _numbers(text: str) -> list[int]:
@@ -183,11 +188,10 @@ def _items(flag: str, path: str | None, model: Recommender) -> list[str] | None:
 def _recommend(arguments: argparse.Namespace) -> None:
     """Recommend to all users of a file, or of the checkpoint."""
     check_output("--output", arguments.output, TABLES)
+    _check_input(arguments)
     on_ray = uses_ray(arguments)
     if arguments.input is not None:
         refuse_same("--output", arguments.output, "--input", arguments.input)
-    elif on_ray:
-        raise UserError("--engine=ray answers the users of a file; give --input too")
     model = _model(arguments)
     source = _file(arguments, model)
     how = {name: getattr(arguments, name) for name in ("k", "filter_viewed")}
@@ -238,8 +242,7 @@ def _evaluate(arguments: argparse.Namespace) -> None:
     """Evaluate, and print the metrics as JSON."""
     from recbole_bert4rec.recommend.bulk import evaluate_file
 
-    if arguments.input is None and arguments.targets is not None:
-        raise UserError("--targets needs --input, whose histories they follow")
+    _check_input(arguments)
     model = _model(arguments, cold_items=os.path.isdir(arguments.checkpoint))
     source, targets = (_file(arguments, model, flag) for flag in ("input", "targets"))
     how, left_out = (arguments.topk, arguments.filter_viewed), list[str]()
@@ -263,17 +266,29 @@ def _append(arguments: argparse.Namespace) -> None:
             raise UserError(f"--like={','.join(word)} stands before any --item, which it is about")
         else:
             of_last += word
+    if not neighbours and arguments.vectors is None:
+        raise UserError("there is no new item; give --item or --vectors")
+    check_output("--output", arguments.output, (Path(arguments.output).suffix,))
     from recbole_bert4rec import checkpoints
     from recbole_bert4rec.logs.items import read_item_vectors
+    from recbole_bert4rec.recommend.ids import Items
     from recbole_bert4rec.recommend.new_items import append_items
 
-    vectors = {}
+    state = checkpoints.read(arguments.checkpoint, mapped=True)
+    known = Items([*state["item_tokens"], *state.get("cold_items", {"tokens": []})["tokens"]])
+    known.known(chain.from_iterable(neighbours.values()), "--like")
+    vectors, left_out = {}, ""
     if arguments.vectors is not None:
-        field = checkpoints.read(arguments.checkpoint, mapped=True)["config"]["ITEM_ID_FIELD"]
-        vectors = dict(zip(*read_item_vectors(arguments.vectors, field), strict=True))
+        items, rows = read_item_vectors(arguments.vectors, state["config"]["ITEM_ID_FIELD"])
+        is_new = known.ids_of(items) == PADDING
+        if not is_new.any():
+            raise UserError(f"--vectors={arguments.vectors} holds no new item: all {len(items):,} are known")
+        vectors = dict(zip(items[is_new], rows[is_new], strict=True))
+        if len(vectors) < len(items):
+            left_out = f"; {len(items) - len(vectors):,} of {arguments.vectors} were known, and stay as they are"
     model = append_items(arguments.checkpoint, neighbours, vectors, arguments.output, arguments.device, arguments.model)
     new = len(neighbours) + len(vectors)
-    print(f"{arguments.output} knows {len(model.items):,} items, {new:,} of them new", file=sys.stderr)
+    print(f"{arguments.output} knows {len(model.items):,} items, {new:,} of them new{left_out}", file=sys.stderr)
 
 
 def _serve(arguments: argparse.Namespace) -> None:
