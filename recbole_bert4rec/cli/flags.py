@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import inspect
 import os
 import re
 from collections.abc import Callable, Collection
@@ -99,7 +100,12 @@ def of_several_runs() -> Parser:
     add("--seeds", type=int, help="runs of each model, with seeds that count up from `seed`; the runs are compared")
     text = "YAML files, or names of properties/recipe: protocols that the selected model is tested under, too"
     add("--protocols", type=files, default=[], metavar="FILES", help=text)
-    add("--output_dir", help="folder of a comparison (default: compare-DATASET) or study (STUDY-DATASET)")
+    add(
+        "--output_dir",
+        dest="folder",
+        metavar="FOLDER",
+        help="of a comparison (default: compare-DATASET) or study (STUDY-DATASET)",
+    )
     return parser
 
 
@@ -123,15 +129,19 @@ def uses_ray(arguments: argparse.Namespace) -> bool:
     return arguments.engine is not None
 
 
+def flags_for(function: Callable[..., Any], arguments: argparse.Namespace, **more: Any) -> dict[str, Any]:
+    """Return the arguments of a function that flags of their names give, and more."""
+    given = vars(arguments) | more
+    return {name: given[name] for name in inspect.signature(function).parameters if name in given}
+
+
 def models_of(arguments: argparse.Namespace) -> list[str]:
     """Return the models of ``--model``, or those that the files of options name; several are separated by commas."""
     from recbole_bert4rec.options.user_models import named_in_file
     from recbole_bert4rec.system.yaml_files import read_yaml
 
-    models = arguments.model
-    if models is None:
-        in_files = [read_yaml(file).get("model") for file in arguments.config_files]
-        models = next(filter(None, reversed(in_files)), DEFAULT_NAMES["model"])
+    in_files = filter(None, (read_yaml(file).get("model") for file in arguments.config_files))
+    models = [DEFAULT_NAMES["model"], *in_files][-1] if arguments.model is None else arguments.model
     names = [str(name).strip() for name in (models if isinstance(models, list) else str(models).split(","))]
     if not all(names):
         raise UserError(f"--model={models} has an empty name")
@@ -146,6 +156,11 @@ def options_in(words: list[str], own_flags: Collection[str]) -> dict[str, str]:
 
     Misspelt options are found with all other mistakes of the configuration.
     """
+    from recbole_bert4rec.options.checks import known_to_recbole
+    from recbole_bert4rec.options.table import OPTIONS
+
+    known = {*OPTIONS, *known_to_recbole()}
+    names = sorted(known.union(flag.removeprefix("--") for flag in own_flags))
     options: dict[str, str] = {}
     mistakes = []
     for word in words:
@@ -157,7 +172,7 @@ def options_in(words: list[str], own_flags: Collection[str]) -> dict[str, str]:
             mistakes.append(f"argument {word!r}: RecBole takes no '=' inside a value; put it into a config file")
         elif options.setdefault(name, value) != value:
             mistakes.append(f"`{flag}` is given twice, as {options[name]} and as {value}")
-        elif near := _misspelt(name, own_flags):
+        elif name not in known and (near := f"--{nearest(name.replace('-', '_'), names)}") in own_flags:
             mistakes.append(f"`{flag}`: did you mean `{near}`?")
     if mistakes:
         raise UserError("; ".join(mistakes))
@@ -173,25 +188,15 @@ def joined(words: list[str], written: list[str]) -> list[str]:
     from recbole_bert4rec.options.table import OPTIONS
 
     options: list[str] = []
-    neighbours = {*pairwise(written)}
+    pairs = {pair for pair in pairwise(written) if re.fullmatch("--[^=]+", pair[0]) and not pair[1].startswith("--")}
     for word in words:
-        if options and re.fullmatch("--[^=]+", options[-1]) and (options[-1], word) in neighbours and word[:2] != "--":
+        if options and (options[-1], word) in pairs:
             options[-1] += f"={word}"
         else:
             options.append(word)
     switches = {name for name, option in OPTIONS.items() if option.kind is SWITCH}
     switches |= {name for name, (default, _) in _recboles(MODEL_NAME).items() if default in ("True", "False")}
     return [f"{word}=True" if word.removeprefix("--") in switches else word for word in options]
-
-
-def _misspelt(name: str, own_flags: Collection[str]) -> str | None:
-    """Return the flag of the command that a name most likely means, if it means no option."""
-    from recbole_bert4rec.options.checks import known_to_recbole
-    from recbole_bert4rec.options.table import OPTIONS
-
-    known = {*OPTIONS, *known_to_recbole()}
-    near = nearest(name.replace("-", "_"), sorted(known.union(flag.removeprefix("--") for flag in own_flags)))
-    return f"--{near}" if name not in known and f"--{near}" in own_flags else None
 
 
 def _recboles(model: str) -> dict[str, tuple[str, str]]:
@@ -222,16 +227,13 @@ def add_documented(parser: argparse.ArgumentParser, words: list[str]) -> None:
     if model not in OUR_MODELS:
         groups[f"options of RecBole's {model}, as --key=value"] = recboles
     for title, rows in SECTIONS.items() if model in OUR_MODELS else ():
-        defaults = {name: MODEL_DEFAULTS[model].get(name, option.default) for name, option in rows.items()}
-        groups[f"{title}, as --key=value"] = {
-            name: (recboles.get(name, ("", ""))[0] if value is RECBOLES else str(value), rows[name].help)
-            for name, value in defaults.items()
-        }
-    taken = {*parser._option_string_actions}
+        described = groups[f"{title}, as --key=value"] = {}
+        for name, option in rows.items():
+            default = MODEL_DEFAULTS[model].get(name, option.default)
+            described[name] = (recboles.get(name, ("",))[0] if default is RECBOLES else str(default), option.help)
     for title, described in groups.items():
         group = parser.add_argument_group(title)
         for name, (default, about) in described.items():
-            text = f"{about} (default: {default})" if default else about
-            if f"--{name}" not in taken:
+            if f"--{name}" not in parser._option_string_actions:
+                text = f"{about} (default: {default})" if default else about
                 group.add_argument(f"--{name}", metavar="VALUE", help=text.replace("%", "%%"))
-                taken.add(f"--{name}")

@@ -151,21 +151,20 @@ def _file(arguments: argparse.Namespace, model: Recommender, flag: str = "input"
     from recbole_bert4rec.logs.formats import Reading, names_with_commas
     from recbole_bert4rec.logs.interactions import InteractionFile
 
-    path, stored = getattr(arguments, flag), dict(model.config)
+    path = getattr(arguments, flag)
     if path is None:
         return None
-    if str(stored.get("encoding")).lower() in ("utf-8", "utf8"):
-        stored["encoding"] = None  # RecBole's default: that of this file is found
-    if stored.get("columns"):
-        stored["columns"] = names_with_commas(stored["columns"])
-    form: dict[str, Any] = {name: getattr(arguments, name) or stored.get(name) for name in _FORM}
+    form: dict[str, Any] = {name: getattr(arguments, name) or model.config.get(name) for name in _FORM}
+    if not arguments.encoding and str(form["encoding"]).lower() in ("utf-8", "utf8"):
+        form["encoding"] = None  # RecBole's default: that of this file is found
+    if form["columns"]:
+        form["columns"] = names_with_commas(form["columns"])
     user, item, time = (form.pop(name) for name in NAMES_OF_COLUMNS)
-    in_order, is_named = bool(stored.get("in_order")), arguments.TIME_FIELD is not None
-    if is_named and in_order:
-        raise UserError(
-            f"--TIME_FIELD={time} has no effect: the model was trained with `in_order`, and takes rows in their order"
-        )
-    return InteractionFile(path, (user, item, time), Reading(**form, in_order=in_order), f"--{flag}", is_named)
+    reading, is_named = Reading(**form, in_order=bool(model.config.get("in_order"))), arguments.TIME_FIELD is not None
+    if is_named and reading.in_order:
+        why_not = "the model was trained with `in_order`, and takes rows in their order"
+        raise UserError(f"--TIME_FIELD={time} has no effect: {why_not}")
+    return InteractionFile(path, (user, item, time), reading, f"--{flag}", is_named)
 
 
 def _items(flag: str, path: str | None, model: Recommender) -> list[str] | None:
@@ -310,31 +309,25 @@ def _export(arguments: argparse.Namespace) -> None:
 
 def _info(arguments: argparse.Namespace) -> None:
     """Print what is in a checkpoint."""
-    model = _model(arguments)
-    memory = model.ranker.memory  # an exported folder has none to look at
     from recbole_bert4rec import checkpoints
     from recbole_bert4rec.core.growth import VECTORS
     from recbole_bert4rec.core.ranker import ITEM_DIGEST
     from recbole_bert4rec.options.table import OPTIONS, RECBOLES, SECTIONS
 
-    state = checkpoints.read(arguments.checkpoint)
-    config, stored = state["config"], model.stored
-    told = (VECTORS, ITEM_DIGEST)  # not learnt
-    weights = sum(weight.numel() for name, weight in state["state_dict"].items() if name not in told)
-    contents, cold = state["state_dict"].get(VECTORS), state.get("cold_items", {"tokens": []})["tokens"]
-    metrics = ", ".join(f"{name} {value:g}" for name, value in state["best_valid_result"].items()) or "none"
+    file = arguments.checkpoint
+    state = checkpoints.read(file, mapped=True)
+    model, tensors, config, encoder = _model(arguments), state["state_dict"], state["config"], SECTIONS["Encoder"]
+    weights = sum(tensor.numel() for name, tensor in tensors.items() if name not in (VECTORS, ITEM_DIGEST))
+    interactions, stored, memory = model.counts.sum(), model.stored, model.ranker.memory
+    others = {name: option.default for name, option in OPTIONS.items() if name not in encoder and name in config}
+    changed = [name for name, default in others.items() if default not in (RECBOLES, config[name])]
     about = "none"
-    if contents is not None:
-        about = f"{contents.shape[1]} numbers an item; {len(cold):,} more items have such and no interaction"
-    encoder = SECTIONS["Encoder"]
-    changed = {
-        name: config[name]
-        for name, option in OPTIONS.items()
-        if name not in encoder and name in config and option.default not in (RECBOLES, config[name])
-    }
-    interactions = int(state["item_counts"].sum())
+    if VECTORS in tensors:
+        cold = len(model.items) + 1 - len(state["item_tokens"])
+        about = f"{tensors[VECTORS].shape[1]} numbers an item; {cold:,} more items have such and no interaction"
+    metrics = ", ".join(f"{name} {value:g}" for name, value in state["best_valid_result"].items()) or "none"
     lines = {
-        "file": f"{arguments.checkpoint}, {os.path.getsize(arguments.checkpoint) / 2**20:.1f} MiB, {state['format']}",
+        "file": f"{file}, {os.path.getsize(file) / 2**20:.1f} MiB, {state['format']}",
         "model": f"{config['model']}, objective {config['objective']}, {weights:,} weights",
         "trained on": f"{config['dataset']}: {len(state['item_tokens']) - 1:,} items, {interactions:,} interactions",
         "epoch": f"{state['epoch']}, from 0",
@@ -345,7 +338,7 @@ def _info(arguments: argparse.Namespace) -> None:
         "histories": "none" if stored is None else f"{len(stored):,} users, {len(stored.items):,} interactions",
         "filter_viewed": f"auto: {model.viewed.why}",
         "encoder": ", ".join(f"{name} {config.get(name)}" for name in encoder),
-        "changed": ", ".join(f"{name} {value}" for name, value in changed.items()) or "nothing",
+        "changed": ", ".join(f"{name} {config[name]}" for name in changed) or "nothing",
     }
     for name, text in lines.items():
         print(f"{name:<{max(map(len, lines))}}  {text}")

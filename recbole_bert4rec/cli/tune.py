@@ -4,15 +4,9 @@ from __future__ import annotations
 
 import argparse
 
-from recbole_bert4rec.cli.flags import Commands, Parser, add_command, from_1, of_training
+from recbole_bert4rec.cli.flags import Commands, Parser, add_command, flags_for, from_1, of_training
 from recbole_bert4rec.system.constants import ALGORITHMS, SCHEDULERS, TOOLS
 from recbole_bert4rec.system.environment import OF_A_SEARCH, need
-
-_ASKED = (
-    *("model", "dataset", "params_file", "options", "config_files", "output", "display", "tool", "algorithm"),
-    *("max_evals", "budget", "scheduler", "max_concurrent", "ray_address", "screen"),
-)
-"""Flags that are arguments of :func:`recbole_bert4rec.tune`."""
 
 
 def add_to(commands: Commands[Parser]) -> None:
@@ -47,7 +41,7 @@ def _execute(arguments: argparse.Namespace) -> None:
 
     from recbole_bert4rec.experiments.tune import tune
 
-    cpus, gpus = arguments.cpus_per_trial, arguments.gpus_per_trial
-    cpus = cpus or (1 if on_ray else torch.get_num_threads())
+    cpus = arguments.cpus_per_trial or (1 if on_ray else torch.get_num_threads())
+    gpus = arguments.gpus_per_trial
     gpus = float(on_ray and torch.cuda.is_available()) if gpus is None else gpus
-    tune(**{name: getattr(arguments, name) for name in _ASKED}, cpus=cpus, gpus=gpus)
+    tune(**flags_for(tune, arguments, cpus=cpus, gpus=gpus))
