@@ -20,7 +20,8 @@ LEFT_BEHIND = "what is finished is kept, the same command does the rest and writ
 def add_to(commands: Commands[Parser]) -> None:
     """Add the command."""
     purpose = "compare models, or variants of one, on the same rows"
-    parser = add_command(commands, "compare", purpose, execute, LEFT_BEHIND, of_training(), of_several_runs())
+    parents = of_training(), of_several_runs()
+    parser = add_command(commands, "compare", purpose, *parents, execute=execute, left_behind=LEFT_BEHIND)
     text = "YAML file of variants to compare, or a name of properties/study"
     parser.add_argument("--study", dest="variants", metavar="FILE", help=text)
 

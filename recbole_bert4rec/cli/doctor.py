@@ -33,7 +33,7 @@ _MODULES = {"scikit-learn": "sklearn", "PyYAML": "yaml", "ray[tune]": "ray.tune"
 def add_to(commands: Commands[Parser]) -> None:
     """Add the command."""
     purpose = "say what is installed and what is changed in RecBole"
-    add_command(commands, "doctor", purpose, lambda _: main(), "nothing was changed")
+    add_command(commands, "doctor", purpose, execute=lambda _: main(), left_behind="nothing was changed")
 
 
 def main() -> int:

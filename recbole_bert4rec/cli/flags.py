@@ -33,17 +33,10 @@ class Parser(argparse.ArgumentParser):
 Commands = argparse._SubParsersAction  # of `Parser`; argparse has no other name for what holds the commands
 
 
-def add_command(
-    commands: Commands[Parser],
-    name: str,
-    purpose: str,
-    execute: Callable[[argparse.Namespace], int | None],
-    left_behind: str,
-    *parents: Parser,
-) -> Parser:
-    """Add a command; ``left_behind`` is what is said of it when it is interrupted."""
+def add_command(commands: Commands[Parser], name: str, purpose: str, *parents: Parser, **defaults: Any) -> Parser:
+    """Add a command; ``execute`` is called with its flags, and ``left_behind`` is said when it is interrupted."""
     parser = commands.add_parser(name, help=purpose, description=f"{purpose[0].upper()}{purpose[1:]}.", parents=parents)
-    parser.set_defaults(execute=execute, left_behind=left_behind)
+    parser.set_defaults(**defaults)
     parser.add_argument("--debug", action="store_true", help="show the traceback of whatever goes wrong")
     return parser
 
@@ -119,11 +112,16 @@ def of_ray() -> Parser:
     return parser
 
 
+def refuse_without(flag: str, given: object, arguments: argparse.Namespace, *names: str) -> None:
+    """Refuse flags that say something about another one, which is not given."""
+    alone = [f"--{name}" for name in names if vars(arguments).get(name) is not None]
+    if given is None and alone:
+        raise UserError(f"{', '.join(alone)}: of use with {flag} only; give that too")
+
+
 def uses_ray(arguments: argparse.Namespace) -> bool:
     """Tell whether Ray does the work."""
-    for name in ("num_workers", "ray_address"):
-        if arguments.engine is None and getattr(arguments, name) is not None:
-            raise UserError(f"--{name} goes with --engine=ray; give that too")
+    refuse_without("--engine=ray", arguments.engine, arguments, "num_workers", "ray_address")
     if arguments.engine is not None:
         need("--engine=ray", "ray")
     return arguments.engine is not None
@@ -221,8 +219,7 @@ def add_documented(parser: argparse.ArgumentParser, words: list[str]) -> None:
     model, recboles = parent_of(named), _recboles(parent_of(named))
     groups: dict[str, dict[str, tuple[str, str]]] = {}
     if named != model:
-        of_user = described_in(property_files(named))
-        read = {name: of_user.get(name, ("", "")) for name in sorted({*of_user} | options_read_by(named))}
+        read = dict.fromkeys(sorted(options_read_by(named)), ("", "")) | described_in(property_files(named))
         groups[f"options of {named}, as --key=value; those of {model} follow"] = read
     if model not in OUR_MODELS:
         groups[f"options of RecBole's {model}, as --key=value"] = recboles

@@ -26,8 +26,8 @@ def add_to(commands: Commands[Parser]) -> None:
     """Add the command."""
     left_behind = "the same command begins anew, or goes on with --resume if an epoch is finished"
     parents = of_training(can_be_verbose=True), of_several_runs(), of_ray()
-    parser = add_command(commands, "run", "train and test a model", _execute, left_behind, *parents)
-    parser.set_defaults(variants=None)
+    defaults = {"execute": _execute, "left_behind": left_behind, "variants": None}
+    parser = add_command(commands, "run", "train and test a model", *parents, **defaults)
     add = parser.add_argument_group("what is done besides").add_argument
     add("--recommend", metavar="FILE", help="write every user's top k next items (.csv or .parquet)")
     add("--k", type=int, help="items a user for --recommend (default: 10)")

@@ -13,7 +13,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from recbole_bert4rec.cli.flags import Commands, Parser, add_command, from_1, of_ray, uses_ray
+from recbole_bert4rec.cli.flags import Commands, Parser, add_command, from_1, of_ray, refuse_without, uses_ray
 from recbole_bert4rec.options.kinds import AUTO
 from recbole_bert4rec.system.constants import NAMES_OF_COLUMNS, PADDING
 from recbole_bert4rec.system.environment import need
@@ -40,33 +40,31 @@ _FILTER = {"True": True, "False": False}
 
 def add_to(commands: Commands[Parser]) -> None:
     """Add the commands."""
-    command = partial(add_command, commands)
-    nothing, checkpoint = "nothing was written", _of_checkpoint()
+    command, checkpoint = partial(add_command, commands, left_behind="nothing was written"), _of_checkpoint()
     adjustment = "rank less by popularity, by score - this * log(n + 1) (default: the checkpoint's)"
 
     parents = checkpoint, _of_file("auto, which follows from what the model learnt", AUTO), of_ray()
-    parser = command("recommend", "recommend to anybody", _recommend, nothing, *parents)
-    parser.set_defaults(filter_viewed=AUTO)
-    add = parser.add_argument
+    add = command("recommend", "recommend to anybody", *parents, execute=_recommend, filter_viewed=AUTO).add_argument
     add("--output", required=True, metavar="FILE", help="table of user, item, rank, score: .csv or .parquet")
     add("--k", type=int, default=10, help="items a user (default: %(default)s)")
     add("--items_to_recommend", metavar="FILE", help="text file of the only items to recommend, one a line")
     add("--exclude", metavar="FILE", help="text file of items not to recommend, one a line")
     add("--logit_adjustment", type=float, help=adjustment)
 
-    parser = command("similar", "list the items that are like an item", _similar, nothing, checkpoint)
+    parser = command("similar", "list the items that are like an item", checkpoint, execute=_similar)
     add = parser.add_mutually_exclusive_group().add_argument
     add("--item", metavar="ID", action="append", help="an item; the flag may be given several times")
     add("--items", metavar="FILE", help="text file of items, one a line (default: all)")
     parser.add_argument("--k", type=int, default=10, help="similar items of each (default: %(default)s)")
     parser.add_argument("--output", metavar="FILE", help="table of .csv or .parquet (default: print it)")
 
-    parents = checkpoint, _of_file("what the validation of the training did")
-    add = command("evaluate", "judge a model on given histories", _evaluate, nothing, *parents).add_argument
+    file = _of_file("what the validation of the training did")
+    add = command("evaluate", "judge a model on given histories", checkpoint, file, execute=_evaluate).add_argument
     add("--targets", metavar="FILE", help="what came next: a row a user (default: the last item of each history)")
-    add("--topk", type=_numbers, default=[10], help="lengths of the list, separated by commas (default: 10)")
+    text = "lengths of the list, separated by commas (default: 10)"
+    add("--topk", type=lambda line: [*map(from_1, line.split(","))], default=[10], help=text)
 
-    add = command("append", "let a model know new items, without training", _append, nothing, checkpoint).add_argument
+    add = command("append", "let a model know new items, without training", checkpoint, execute=_append).add_argument
     text = "a new item; the flag may be given several times"
     add("--item", metavar="ID", dest="new", action="append", default=[], help=text)
     text = "after --item: known items that it is like, separated by commas (default: all items)"
@@ -74,19 +72,18 @@ def add_to(commands: Commands[Parser]) -> None:
     add("--vectors", metavar="FILE", help="new items by what they are: .parquet, as the option item_vectors reads it")
     add("--output", required=True, metavar="FILE", help="checkpoint that knows them, too")
 
-    add = command(
-        "serve", "answer over HTTP, with a page to look at it", _serve, "the service has ended", checkpoint
-    ).add_argument
+    purpose, left_behind = "answer over HTTP, with a page to look at it", "the service has ended"
+    add = command("serve", purpose, checkpoint, execute=_serve, left_behind=left_behind).add_argument
     text = "names of the items: .item, or what --dataset reads (default: DATASET.item beside FILE)"
     add("--items", metavar="FILE", help=text)
     add("--host", default="127.0.0.1", help="address to listen at (default: %(default)s, for this machine alone)")
     add("--port", type=int, default=8000, help="port to listen at; 0 for any free one (default: %(default)s)")
 
-    add = command("export", "write a model as ONNX, which needs no torch", _export, nothing, checkpoint).add_argument
+    add = command("export", "write a model as ONNX, which needs no torch", checkpoint, execute=_export).add_argument
     add("--logit_adjustment", type=float, help=adjustment)
     add("--output", required=True, metavar="FOLDER", help="to make: the graph in ONNX, the items and the options")
 
-    command("info", "say what is in a checkpoint", _info, "nothing was changed", checkpoint)
+    command("info", "say what is in a checkpoint", checkpoint, execute=_info, left_behind="nothing was changed")
 
 
 def _of_checkpoint() -> Parser:
@@ -114,27 +111,15 @@ def _of_file(default: str, *more: str) -> Parser:
     return parser
 
 
-def _check_input(arguments: argparse.Namespace) -> None:
-    """Refuse flags that say something about a file of histories, without that file."""
-    about = [f"--{name}" for name in (*_FORM, "targets", "engine") if vars(arguments).get(name) is not None]
-    if arguments.input is None and about:
-        raise UserError(f"{', '.join(about)}: goes with --input=FILE, which holds the histories; give that too")
-
-
-def _numbers(text: str) -> list[int]:
-    """Return whole numbers with commas between."""
-    return [from_1(number) for number in text.split(",")]
-
-
 def _model(arguments: argparse.Namespace, checkpoint: str | None = None, **more: Any) -> Recommender:
     """Load the model, by default that of ``--checkpoint``; it reads dates as the flags say."""
     from recbole_bert4rec.logs.times import check_timezone
     from recbole_bert4rec.recommend.load import load
 
     flags = vars(arguments)
-    dates = {"form": flags.get("date_format"), "timezone": flags.get("timezone")}
-    if dates["timezone"] is not None:
-        check_timezone(dates["timezone"])
+    form, timezone = flags.get("date_format"), flags.get("timezone")
+    if timezone is not None:
+        check_timezone(timezone)
     more |= {"model": arguments.model, "logit_adjustment": flags.get("logit_adjustment")}
     try:
         model = load(checkpoint or arguments.checkpoint, arguments.device, **more)
@@ -142,7 +127,7 @@ def _model(arguments: argparse.Namespace, checkpoint: str | None = None, **more:
         if arguments.device is None:
             raise
         raise UserError(f"--device={arguments.device} cannot be used: {str(error).splitlines()[0]}") from error
-    model.dates = model.dates._replace(**{name: value for name, value in dates.items() if value is not None})
+    model.dates = model.dates._replace(form=form or model.dates.form, timezone=timezone or model.dates.timezone)
     return model
 
 
@@ -187,7 +172,7 @@ def _items(flag: str, path: str | None, model: Recommender) -> list[str] | None:
 def _recommend(arguments: argparse.Namespace) -> None:
     """Recommend to all users of a file, or of the checkpoint."""
     check_output("--output", arguments.output, TABLES)
-    _check_input(arguments)
+    refuse_without("--input=FILE", arguments.input, arguments, *_FORM, "engine")
     on_ray = uses_ray(arguments)
     if arguments.input is not None:
         refuse_same("--output", arguments.output, "--input", arguments.input)
@@ -241,7 +226,7 @@ def _evaluate(arguments: argparse.Namespace) -> None:
     """Evaluate, and print the metrics as JSON."""
     from recbole_bert4rec.recommend.bulk import evaluate_file
 
-    _check_input(arguments)
+    refuse_without("--input=FILE", arguments.input, arguments, *_FORM, "targets")
     model = _model(arguments, cold_items=os.path.isdir(arguments.checkpoint))
     source, targets = (_file(arguments, model, flag) for flag in ("input", "targets"))
     how, left_out = (arguments.topk, arguments.filter_viewed), list[str]()

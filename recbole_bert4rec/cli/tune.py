@@ -12,7 +12,8 @@ from recbole_bert4rec.system.environment import OF_A_SEARCH, need
 def add_to(commands: Commands[Parser]) -> None:
     """Add the command."""
     left_behind = "the trials that ended are kept, the same command goes on from there"
-    parser = add_command(commands, "tune", "search hyper-parameters", _execute, left_behind, of_training())
+    purpose = "search hyper-parameters"
+    parser = add_command(commands, "tune", purpose, of_training(), execute=_execute, left_behind=left_behind)
     add = parser.add_argument_group("the search").add_argument
     add("--params_file", required=True, help="the space: lines such as `n_layers choice [1,2]`, or YAML")
     text = "results (default: %(default)s); the trials, the best options and weights get names beside it"

@@ -61,7 +61,7 @@ BAD: list[tuple[list[str], str]] = [
     (["append", "--checkpoint=m.pth", "--output=n.pth"], "--item or --vectors"),
     (["append", "--checkpoint=m.pth", "--output=no/n.pth", "--item=a"], "--output=no/n.pth"),
     (["recommend", "--checkpoint=m.pth", "--output=a.csv", "--engine=ray"], "--input"),
-    (["recommend", "--checkpoint=m.pth", "--output=a.csv", "--date_format=%Y"], "--date_format: goes with --input"),
+    (["recommend", "--checkpoint=m.pth", "--output=a.csv", "--date_format=%Y"], "--date_format: of use with --input"),
     (["evaluate", "--checkpoint=m.pth", "--encoding=utf-8", "--USER_ID_FIELD=u"], "--USER_ID_FIELD, --encoding"),
     (["evaluate", "--checkpoint=m.pth", "--filter_viewed=auto"], "choose from True, False)"),
     (["export", "--checkpoint=m.pth"], "--output"),
