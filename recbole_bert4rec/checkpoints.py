@@ -59,6 +59,8 @@ def write(path: str | os.PathLike[str], state: dict[str, Any]) -> None:
 
 def read(path: str | os.PathLike[str], device: torch.device | str = "cpu", mapped: bool = False) -> dict[str, Any]:
     """Read a checkpoint with ``weights_only=True``, after the checksums of its members were compared."""
+    if Path(path).is_dir():
+        raise UserError(f"{path} is a folder, such as `export` writes; here the checkpoint is needed, a file")
     if not Path(path).is_file():
         raise UserError(f"checkpoint {path} does not exist")
     _check_whole(path)

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import argparse
 
-from recbole_bert4rec.cli.flags import Commands, Parser, add_command, models_of, of_several_runs, of_training
+from recbole_bert4rec.cli.flags import (
+    Commands,
+    Parser,
+    add_command,
+    flags_for,
+    models_of,
+    of_several_runs,
+    of_training,
+)
 
 LEFT_BEHIND = "what is finished is kept, the same command does the rest and writes the reports"
 
@@ -12,9 +20,10 @@ LEFT_BEHIND = "what is finished is kept, the same command does the rest and writ
 def add_to(commands: Commands[Parser]) -> None:
     """Add the command."""
     purpose = "compare models, or variants of one, on the same rows"
-    parser = add_command(commands, "compare", purpose, execute, LEFT_BEHIND, of_training(), of_several_runs())
+    parents = of_training(), of_several_runs()
+    parser = add_command(commands, "compare", purpose, *parents, execute=execute, left_behind=LEFT_BEHIND)
     text = "YAML file of variants to compare, or a name of properties/study"
-    parser.add_argument("--study", metavar="FILE", help=text)
+    parser.add_argument("--study", dest="variants", metavar="FILE", help=text)
 
 
 def execute(arguments: argparse.Namespace) -> None:
@@ -22,15 +31,5 @@ def execute(arguments: argparse.Namespace) -> None:
     models = models_of(arguments)
     from recbole_bert4rec.experiments.compare import compare
 
-    compare(
-        models,
-        arguments.dataset,
-        arguments.options,
-        1 if arguments.seeds is None else arguments.seeds,
-        arguments.budget,
-        arguments.study,
-        arguments.protocols,
-        arguments.output_dir,
-        config_files=arguments.config_files,
-        screen=arguments.screen,
-    )
+    seeds = 1 if arguments.seeds is None else arguments.seeds
+    compare(**flags_for(compare, arguments, models=models, seeds=seeds))

@@ -33,11 +33,12 @@ _MODULES = {"scikit-learn": "sklearn", "PyYAML": "yaml", "ray[tune]": "ray.tune"
 def add_to(commands: Commands[Parser]) -> None:
     """Add the command."""
     purpose = "say what is installed and what is changed in RecBole"
-    add_command(commands, "doctor", purpose, lambda _: main(), "nothing was changed")
+    add_command(commands, "doctor", purpose, execute=lambda _: main(), left_behind="nothing was changed")
 
 
 def main() -> int:
     """Print whether BERT4Rec can run or what mends it, versions and changes of RecBole; return 1 if it cannot run."""
+    warnings.simplefilter("ignore")  # of libraries, which users cannot change
     purposes = {f"recbole=={SUPPORTED_RECBOLE}": {_EVERYTHING}}
     for extra, requirement in _requirements():
         if extra in _PURPOSES:
@@ -90,9 +91,7 @@ def _version_and_fault(package: str) -> tuple[str, str]:
     except metadata.PackageNotFoundError:
         return "missing", "not installed"
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            importlib.import_module(_MODULES.get(package, package))
+        importlib.import_module(_MODULES.get(package, package))
     except Exception as error:  # a library that does not fit may raise anything
         return version, f"{type(error).__name__}: {error}"
     return version, ""
@@ -108,9 +107,7 @@ def _remedy(requirements: Iterable[str]) -> str:
 def _changes() -> tuple[str | None, list[str]]:
     """Return why RecBole is not changed, or None, and lines of the changes."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of RecBole's dependencies
-            from recbole_bert4rec.plugin.hooks import HOOKS, state_of
+        from recbole_bert4rec.plugin.hooks import HOOKS, state_of
     except Exception as error:  # a library that does not fit may raise anything
         return f"RecBole does not work here ({type(error).__name__}: {error})", []
     names: dict[str, list[str]] = {}

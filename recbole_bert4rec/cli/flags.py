@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import inspect
 import os
 import re
 from collections.abc import Callable, Collection
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NoReturn
 
-from recbole_bert4rec.system.constants import DEFAULT_NAMES, FORMATS, MODEL_NAME, OUR_MODELS, QUIET, SHORT
+from recbole_bert4rec.system.constants import DEFAULT_NAMES, FORMATS, MODEL_NAME, OUR_MODELS, QUIET, SHORT, VERBOSE
 from recbole_bert4rec.system.environment import find_config, folder_of_recbole, need
 from recbole_bert4rec.system.errors import UserError, nearest
 
@@ -31,17 +33,10 @@ class Parser(argparse.ArgumentParser):
 Commands = argparse._SubParsersAction  # of `Parser`; argparse has no other name for what holds the commands
 
 
-def add_command(
-    commands: Commands[Parser],
-    name: str,
-    purpose: str,
-    execute: Callable[[argparse.Namespace], int | None],
-    left_behind: str,
-    *parents: Parser,
-) -> Parser:
-    """Add a command; ``left_behind`` is what is said of it when it is interrupted."""
+def add_command(commands: Commands[Parser], name: str, purpose: str, *parents: Parser, **defaults: Any) -> Parser:
+    """Add a command; ``execute`` is called with its flags, and ``left_behind`` is said when it is interrupted."""
     parser = commands.add_parser(name, help=purpose, description=f"{purpose[0].upper()}{purpose[1:]}.", parents=parents)
-    parser.set_defaults(execute=execute, left_behind=left_behind)
+    parser.set_defaults(**defaults)
     parser.add_argument("--debug", action="store_true", help="show the traceback of whatever goes wrong")
     return parser
 
@@ -69,7 +64,7 @@ def files(text: str) -> list[str]:
         raise argparse.ArgumentTypeError(str(error)) from error
 
 
-def of_training() -> Parser:
+def of_training(can_be_verbose: bool = False) -> Parser:
     """Return the flags of the commands that train: what, on which data, by which options, and what the screen shows."""
     parser = Parser(add_help=False)
     parser.set_defaults(takes_options=True)
@@ -83,8 +78,11 @@ def of_training() -> Parser:
     add("--config_files", type=files, default=[], metavar="FILES", help=text)
     text = "time of training and validation, such as 10m, whatever the epochs; without early stopping"
     add("--budget", type=seconds, metavar="TIME", help=text)
-    add = parser.add_argument_group("the screen (log files have everything)").add_argument
-    add("--quiet", dest="screen", action="store_const", const=QUIET, default=SHORT, help="warnings and mistakes alone")
+    add = parser.add_mutually_exclusive_group().add_argument
+    text = "show warnings and mistakes alone; log files have everything"
+    add("--quiet", dest="screen", action="store_const", const=QUIET, default=SHORT, help=text)
+    if can_be_verbose:
+        add("--verbose", dest="screen", action="store_const", const=VERBOSE, help="show all that RecBole logs")
     return parser
 
 
@@ -95,7 +93,12 @@ def of_several_runs() -> Parser:
     add("--seeds", type=int, help="runs of each model, with seeds that count up from `seed`; the runs are compared")
     text = "YAML files, or names of properties/recipe: protocols that the selected model is tested under, too"
     add("--protocols", type=files, default=[], metavar="FILES", help=text)
-    add("--output_dir", help="folder of a comparison (default: compare-DATASET) or study (STUDY-DATASET)")
+    add(
+        "--output_dir",
+        dest="folder",
+        metavar="FOLDER",
+        help="of a comparison (default: compare-DATASET) or study (STUDY-DATASET)",
+    )
     return parser
 
 
@@ -109,14 +112,25 @@ def of_ray() -> Parser:
     return parser
 
 
+def refuse_without(flag: str, given: object, arguments: argparse.Namespace, *names: str) -> None:
+    """Refuse flags that say something about another one, which is not given."""
+    alone = [f"--{name}" for name in names if vars(arguments).get(name) is not None]
+    if given is None and alone:
+        raise UserError(f"{', '.join(alone)}: of use with {flag} only; give that too")
+
+
 def uses_ray(arguments: argparse.Namespace) -> bool:
     """Tell whether Ray does the work."""
-    for name in ("num_workers", "ray_address"):
-        if arguments.engine is None and getattr(arguments, name) is not None:
-            raise UserError(f"--{name} goes with --engine=ray; give that too")
+    refuse_without("--engine=ray", arguments.engine, arguments, "num_workers", "ray_address")
     if arguments.engine is not None:
         need("--engine=ray", "ray")
     return arguments.engine is not None
+
+
+def flags_for(function: Callable[..., Any], arguments: argparse.Namespace, **more: Any) -> dict[str, Any]:
+    """Return the arguments of a function that flags of their names give, and more."""
+    given = vars(arguments) | more
+    return {name: given[name] for name in inspect.signature(function).parameters if name in given}
 
 
 def models_of(arguments: argparse.Namespace) -> list[str]:
@@ -124,10 +138,8 @@ def models_of(arguments: argparse.Namespace) -> list[str]:
     from recbole_bert4rec.options.user_models import named_in_file
     from recbole_bert4rec.system.yaml_files import read_yaml
 
-    models = arguments.model
-    if models is None:
-        in_files = [read_yaml(file).get("model") for file in arguments.config_files]
-        models = next(filter(None, reversed(in_files)), DEFAULT_NAMES["model"])
+    in_files = filter(None, (read_yaml(file).get("model") for file in arguments.config_files))
+    models = [DEFAULT_NAMES["model"], *in_files][-1] if arguments.model is None else arguments.model
     names = [str(name).strip() for name in (models if isinstance(models, list) else str(models).split(","))]
     if not all(names):
         raise UserError(f"--model={models} has an empty name")
@@ -142,9 +154,14 @@ def options_in(words: list[str], own_flags: Collection[str]) -> dict[str, str]:
 
     Misspelt options are found with all other mistakes of the configuration.
     """
+    from recbole_bert4rec.options.checks import known_to_recbole
+    from recbole_bert4rec.options.table import OPTIONS
+
+    known = {*OPTIONS, *known_to_recbole()}
+    names = sorted(known.union(flag.removeprefix("--") for flag in own_flags))
     options: dict[str, str] = {}
     mistakes = []
-    for word in joined(words):
+    for word in words:
         flag, equals, value = word.partition("=")
         name = flag.removeprefix("--")
         if not flag.startswith("--") or not equals:
@@ -153,37 +170,31 @@ def options_in(words: list[str], own_flags: Collection[str]) -> dict[str, str]:
             mistakes.append(f"argument {word!r}: RecBole takes no '=' inside a value; put it into a config file")
         elif options.setdefault(name, value) != value:
             mistakes.append(f"`{flag}` is given twice, as {options[name]} and as {value}")
-        elif near := _misspelt(name, own_flags):
+        elif name not in known and (near := f"--{nearest(name.replace('-', '_'), names)}") in own_flags:
             mistakes.append(f"`{flag}`: did you mean `{near}`?")
     if mistakes:
         raise UserError("; ".join(mistakes))
     return options
 
 
-def joined(words: list[str]) -> list[str]:
-    """Write options as RecBole reads them: ``--epochs 3`` becomes ``--epochs=3``, and a lone switch is switched on."""
+def joined(words: list[str], written: list[str]) -> list[str]:
+    """Write options as RecBole reads them: ``--epochs 3`` becomes ``--epochs=3``, and a lone switch is switched on.
+
+    Words are joined if they stand side by side among those that the user has written.
+    """
     from recbole_bert4rec.options.kinds import SWITCH
     from recbole_bert4rec.options.table import OPTIONS
 
     options: list[str] = []
+    pairs = {pair for pair in pairwise(written) if re.fullmatch("--[^=]+", pair[0]) and not pair[1].startswith("--")}
     for word in words:
-        if options and options[-1].startswith("--") and "=" not in options[-1] and not word.startswith("--"):
+        if options and (options[-1], word) in pairs:
             options[-1] += f"={word}"
         else:
             options.append(word)
     switches = {name for name, option in OPTIONS.items() if option.kind is SWITCH}
     switches |= {name for name, (default, _) in _recboles(MODEL_NAME).items() if default in ("True", "False")}
     return [f"{word}=True" if word.removeprefix("--") in switches else word for word in options]
-
-
-def _misspelt(name: str, own_flags: Collection[str]) -> str | None:
-    """Return the flag of the command that a name most likely means, if it means no option."""
-    from recbole_bert4rec.options.checks import known_to_recbole
-    from recbole_bert4rec.options.table import OPTIONS
-
-    known = {*OPTIONS, *known_to_recbole()}
-    near = nearest(name.replace("-", "_"), sorted(known.union(flag.removeprefix("--") for flag in own_flags)))
-    return f"--{near}" if name not in known and f"--{near}" in own_flags else None
 
 
 def _recboles(model: str) -> dict[str, tuple[str, str]]:
@@ -208,22 +219,18 @@ def add_documented(parser: argparse.ArgumentParser, words: list[str]) -> None:
     model, recboles = parent_of(named), _recboles(parent_of(named))
     groups: dict[str, dict[str, tuple[str, str]]] = {}
     if named != model:
-        of_user = described_in(property_files(named))
-        read = {name: of_user.get(name, ("", "")) for name in sorted({*of_user} | options_read_by(named))}
+        read = dict.fromkeys(sorted(options_read_by(named)), ("", "")) | described_in(property_files(named))
         groups[f"options of {named}, as --key=value; those of {model} follow"] = read
     if model not in OUR_MODELS:
         groups[f"options of RecBole's {model}, as --key=value"] = recboles
     for title, rows in SECTIONS.items() if model in OUR_MODELS else ():
-        defaults = {name: MODEL_DEFAULTS[model].get(name, option.default) for name, option in rows.items()}
-        groups[f"{title}, as --key=value"] = {
-            name: (recboles.get(name, ("", ""))[0] if value is RECBOLES else str(value), rows[name].help)
-            for name, value in defaults.items()
-        }
-    taken = {*parser._option_string_actions}
+        described = groups[f"{title}, as --key=value"] = {}
+        for name, option in rows.items():
+            default = MODEL_DEFAULTS[model].get(name, option.default)
+            described[name] = (recboles.get(name, ("",))[0] if default is RECBOLES else str(default), option.help)
     for title, described in groups.items():
         group = parser.add_argument_group(title)
         for name, (default, about) in described.items():
-            text = f"{about} (default: {default})" if default else about
-            if f"--{name}" not in taken:
+            if f"--{name}" not in parser._option_string_actions:
+                text = f"{about} (default: {default})" if default else about
                 group.add_argument(f"--{name}", metavar="VALUE", help=text.replace("%", "%%"))
-                taken.add(f"--{name}")

@@ -11,7 +11,7 @@ import traceback
 from pathlib import Path
 
 from recbole_bert4rec.cli import compare, doctor, run, trained, tune
-from recbole_bert4rec.cli.flags import HELP, Parser, add_documented, options_in
+from recbole_bert4rec.cli.flags import HELP, Parser, add_documented, joined, options_in
 from recbole_bert4rec.system.constants import INSTALL_RECBOLE
 from recbole_bert4rec.system.environment import suppress_dependency_warnings
 from recbole_bert4rec.system.errors import UserError, nearest, reason_of, why
@@ -60,6 +60,8 @@ def parse(words: list[str], program: str = "recbole-bert4rec", is_named: bool = 
     for room in (run, compare, tune, trained, doctor):
         room.add_to(commands)
     own = commands.choices.get(words[0], parser)
+    if own is parser and (near := nearest(words[0], commands.choices)):
+        raise UserError(f"there is no command {words[0]!r}; did you mean `{near}`?")
     if not is_named:
         own.prog = program
     takes_options = own.get_default("takes_options")
@@ -68,7 +70,7 @@ def parse(words: list[str], program: str = "recbole-bert4rec", is_named: bool = 
     arguments, others = parser.parse_known_args(words)
     flags = own._option_string_actions
     if takes_options:
-        arguments.options = options_in(others, flags)
+        arguments.options = options_in(joined(others, words), flags)
     elif others:
         near = nearest(others[0].partition("=")[0], flags)
         hint = f"; did you mean `{near}`?" if near else ""
@@ -78,7 +80,7 @@ def parse(words: list[str], program: str = "recbole-bert4rec", is_named: bool = 
 
 def _refusal(error: Exception) -> int:
     """Say in one line what ended a command, and return the exit code."""
-    text, code = str(error), MISTAKE
+    text, code = str(error) or reason_of(error), MISTAKE
     if isinstance(error, BrokenPipeError):  # perhaps of the output, as in `... | head`
         output = select.poll()
         output.register(sys.stdout.fileno(), 0)
@@ -86,7 +88,7 @@ def _refusal(error: Exception) -> int:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python writes the rest at its end
             return 128 + signal.SIGPIPE
     if isinstance(error, OSError):
-        text = ": ".join(str(part) for part in (error.filename, why(error)) if part is not None)
+        text = ": ".join(str(part) for part in (error.filename, why(error)) if part) or text
     elif isinstance(error, ImportError):
         code = MISSING
         if not isinstance(error, UserError):

@@ -9,6 +9,7 @@ from recbole_bert4rec.cli.flags import (
     Commands,
     Parser,
     add_command,
+    flags_for,
     from_1,
     models_of,
     of_ray,
@@ -20,18 +21,13 @@ from recbole_bert4rec.system.constants import VERBOSE
 from recbole_bert4rec.system.environment import is_one_of_several
 from recbole_bert4rec.system.errors import UserError
 
-_ASKED = ("model", "dataset", "options", "config_files", "recommend", "resume", "budget", "protocols", "screen")
-"""Flags that are arguments of :func:`recbole_bert4rec.run`."""
-
 
 def add_to(commands: Commands[Parser]) -> None:
     """Add the command."""
     left_behind = "the same command begins anew, or goes on with --resume if an epoch is finished"
-    parents = of_training(), of_several_runs(), of_ray()
-    parser = add_command(commands, "run", "train and test a model", _execute, left_behind, *parents)
-    parser.set_defaults(study=None)
-    text = "all that RecBole logs"
-    parser.add_argument("--verbose", dest="screen", action="store_const", const=VERBOSE, help=text)
+    parents = of_training(can_be_verbose=True), of_several_runs(), of_ray()
+    defaults = {"execute": _execute, "left_behind": left_behind, "variants": None}
+    parser = add_command(commands, "run", "train and test a model", *parents, **defaults)
     add = parser.add_argument_group("what is done besides").add_argument
     add("--recommend", metavar="FILE", help="write every user's top k next items (.csv or .parquet)")
     add("--k", type=int, help="items a user for --recommend (default: 10)")
@@ -53,7 +49,7 @@ def _execute(arguments: argparse.Namespace) -> None:
             raise UserError(f"{', '.join(refused)}: for a single run of one model, not for several models or --seeds")
         arguments.left_behind = compare.LEFT_BEHIND
         return compare.execute(arguments)
-    if arguments.output_dir is not None:
+    if arguments.folder is not None:
         raise UserError("--output_dir is for several models or --seeds; a single run writes to `checkpoint_dir`")
     if len(used) > 1:
         raise UserError(f"{' and '.join(used)} start processes that train together; leave all but one out")
@@ -67,10 +63,10 @@ def _execute(arguments: argparse.Namespace) -> None:
         if arguments.model is None or is_ours(known_as(arguments.model)):
             raise UserError("--k says how many items --recommend=FILE writes; give that too")
         arguments.options["k"] = k
-    how = {name: getattr(arguments, name) for name in _ASKED} | {"flags": {}, "k": k}
-    if not used:
-        from recbole_bert4rec.training.run import run
+    from recbole_bert4rec.training.run import run
 
+    how = flags_for(run, arguments, flags={}, k=k)
+    if not used:
         run(**how)
     elif starters["--engine=ray"]:
         from recbole_bert4rec.training.on_ray import run_on_ray

@@ -9,12 +9,13 @@ import os
 import sys
 from contextlib import nullcontext
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from recbole_bert4rec.cli.flags import Commands, Parser, add_command, from_1, of_ray, uses_ray
+from recbole_bert4rec.cli.flags import Commands, Parser, add_command, from_1, of_ray, refuse_without, uses_ray
 from recbole_bert4rec.options.kinds import AUTO
-from recbole_bert4rec.system.constants import NAMES_OF_COLUMNS
+from recbole_bert4rec.system.constants import NAMES_OF_COLUMNS, PADDING
 from recbole_bert4rec.system.environment import need
 from recbole_bert4rec.system.errors import UserError, why
 from recbole_bert4rec.system.files import TABLES, check_output, refuse_same
@@ -39,34 +40,31 @@ _FILTER = {"True": True, "False": False}
 
 def add_to(commands: Commands[Parser]) -> None:
     """Add the commands."""
-    command = partial(add_command, commands)
-    nothing, checkpoint = "nothing was written", _of_checkpoint()
+    command, checkpoint = partial(add_command, commands, left_behind="nothing was written"), _of_checkpoint()
     adjustment = "rank less by popularity, by score - this * log(n + 1) (default: the checkpoint's)"
 
-    parents = checkpoint, _of_file(), of_ray()
-    parser = command("recommend", "recommend to anybody", _recommend, nothing, *parents)
-    parser.set_defaults(filter_viewed=AUTO)
-    add = parser.add_argument
+    parents = checkpoint, _of_file("auto, which follows from what the model learnt", AUTO), of_ray()
+    add = command("recommend", "recommend to anybody", *parents, execute=_recommend, filter_viewed=AUTO).add_argument
     add("--output", required=True, metavar="FILE", help="table of user, item, rank, score: .csv or .parquet")
     add("--k", type=int, default=10, help="items a user (default: %(default)s)")
     add("--items_to_recommend", metavar="FILE", help="text file of the only items to recommend, one a line")
     add("--exclude", metavar="FILE", help="text file of items not to recommend, one a line")
     add("--logit_adjustment", type=float, help=adjustment)
 
-    parser = command("similar", "list the items that are like an item", _similar, nothing, checkpoint)
+    parser = command("similar", "list the items that are like an item", checkpoint, execute=_similar)
     add = parser.add_mutually_exclusive_group().add_argument
     add("--item", metavar="ID", action="append", help="an item; the flag may be given several times")
     add("--items", metavar="FILE", help="text file of items, one a line (default: all)")
     parser.add_argument("--k", type=int, default=10, help="similar items of each (default: %(default)s)")
     parser.add_argument("--output", metavar="FILE", help="table of .csv or .parquet (default: print it)")
 
-    add = command(
-        "evaluate", "judge a model on given histories", _evaluate, nothing, checkpoint, _of_file()
-    ).add_argument
+    file = _of_file("what the validation of the training did")
+    add = command("evaluate", "judge a model on given histories", checkpoint, file, execute=_evaluate).add_argument
     add("--targets", metavar="FILE", help="what came next: a row a user (default: the last item of each history)")
-    add("--topk", type=_numbers, default=[10], help="lengths of the list, separated by commas (default: 10)")
+    text = "lengths of the list, separated by commas (default: 10)"
+    add("--topk", type=lambda line: [*map(from_1, line.split(","))], default=[10], help=text)
 
-    add = command("append", "let a model know new items, without training", _append, nothing, checkpoint).add_argument
+    add = command("append", "let a model know new items, without training", checkpoint, execute=_append).add_argument
     text = "a new item; the flag may be given several times"
     add("--item", metavar="ID", dest="new", action="append", default=[], help=text)
     text = "after --item: known items that it is like, separated by commas (default: all items)"
@@ -74,19 +72,18 @@ def add_to(commands: Commands[Parser]) -> None:
     add("--vectors", metavar="FILE", help="new items by what they are: .parquet, as the option item_vectors reads it")
     add("--output", required=True, metavar="FILE", help="checkpoint that knows them, too")
 
-    add = command(
-        "serve", "answer over HTTP, with a page to look at it", _serve, "the service has ended", checkpoint
-    ).add_argument
+    purpose, left_behind = "answer over HTTP, with a page to look at it", "the service has ended"
+    add = command("serve", purpose, checkpoint, execute=_serve, left_behind=left_behind).add_argument
     text = "names of the items: .item, or what --dataset reads (default: DATASET.item beside FILE)"
     add("--items", metavar="FILE", help=text)
     add("--host", default="127.0.0.1", help="address to listen at (default: %(default)s, for this machine alone)")
     add("--port", type=int, default=8000, help="port to listen at; 0 for any free one (default: %(default)s)")
 
-    add = command("export", "write a model as ONNX, which needs no torch", _export, nothing, checkpoint).add_argument
+    add = command("export", "write a model as ONNX, which needs no torch", checkpoint, execute=_export).add_argument
     add("--logit_adjustment", type=float, help=adjustment)
     add("--output", required=True, metavar="FOLDER", help="to make: the graph in ONNX, the items and the options")
 
-    command("info", "say what is in a checkpoint", _info, "nothing was changed", checkpoint)
+    command("info", "say what is in a checkpoint", checkpoint, execute=_info, left_behind="nothing was changed")
 
 
 def _of_checkpoint() -> Parser:
@@ -101,24 +98,17 @@ def _of_checkpoint() -> Parser:
     return parser
 
 
-def _of_file() -> Parser:
-    """Return the flags for a file of histories."""
+def _of_file(default: str, *more: str) -> Parser:
+    """Return the flags for a file of histories, with the default and choices of ``--filter_viewed``."""
     parser = Parser(add_help=False)
     text = "histories: what --dataset reads, or .inter; a row an interaction, or a row a user with a list of items "
     text += "(default: those in the checkpoint)"
     parser.add_argument("--input", metavar="FILE", help=text)
     for name, of_what in _FORM.items():
         parser.add_argument(f"--{name}", help=f"{of_what} (default: that of the training)")
-    choices = [True, False, AUTO]
-    text = "leave out the items of a user's history (default: auto, which follows from what the model learnt; to "
-    text += "evaluate, what the validation of the training did)"
+    choices, text = [True, False, *more], f"leave out the items of a user's history (default: {default})"
     parser.add_argument("--filter_viewed", type=lambda word: _FILTER.get(word, word), choices=choices, help=text)
     return parser
-
-
-def _numbers(text: str) -> list[int]:
-    """Return whole numbers with commas between."""
-    return [from_1(number) for number in text.split(",")]
 
 
 def _model(arguments: argparse.Namespace, checkpoint: str | None = None, **more: Any) -> Recommender:
@@ -127,9 +117,9 @@ def _model(arguments: argparse.Namespace, checkpoint: str | None = None, **more:
     from recbole_bert4rec.recommend.load import load
 
     flags = vars(arguments)
-    dates = {"form": flags.get("date_format"), "timezone": flags.get("timezone")}
-    if dates["timezone"] is not None:
-        check_timezone(dates["timezone"])
+    form, timezone = flags.get("date_format"), flags.get("timezone")
+    if timezone is not None:
+        check_timezone(timezone)
     more |= {"model": arguments.model, "logit_adjustment": flags.get("logit_adjustment")}
     try:
         model = load(checkpoint or arguments.checkpoint, arguments.device, **more)
@@ -137,7 +127,7 @@ def _model(arguments: argparse.Namespace, checkpoint: str | None = None, **more:
         if arguments.device is None:
             raise
         raise UserError(f"--device={arguments.device} cannot be used: {str(error).splitlines()[0]}") from error
-    model.dates = model.dates._replace(**{name: value for name, value in dates.items() if value is not None})
+    model.dates = model.dates._replace(form=form or model.dates.form, timezone=timezone or model.dates.timezone)
     return model
 
 
@@ -146,21 +136,20 @@ def _file(arguments: argparse.Namespace, model: Recommender, flag: str = "input"
     from recbole_bert4rec.logs.formats import Reading, names_with_commas
     from recbole_bert4rec.logs.interactions import InteractionFile
 
-    path, stored = getattr(arguments, flag), dict(model.config)
+    path = getattr(arguments, flag)
     if path is None:
         return None
-    if str(stored.get("encoding")).lower() in ("utf-8", "utf8"):
-        stored["encoding"] = None  # RecBole's default: that of this file is found
-    if stored.get("columns"):
-        stored["columns"] = names_with_commas(stored["columns"])
-    form: dict[str, Any] = {name: getattr(arguments, name) or stored.get(name) for name in _FORM}
+    form: dict[str, Any] = {name: getattr(arguments, name) or model.config.get(name) for name in _FORM}
+    if not arguments.encoding and str(form["encoding"]).lower() in ("utf-8", "utf8"):
+        form["encoding"] = None  # RecBole's default: that of this file is found
+    if form["columns"]:
+        form["columns"] = names_with_commas(form["columns"])
     user, item, time = (form.pop(name) for name in NAMES_OF_COLUMNS)
-    in_order, is_named = bool(stored.get("in_order")), arguments.TIME_FIELD is not None
-    if is_named and in_order:
-        raise UserError(
-            f"--TIME_FIELD={time} has no effect: the model was trained with `in_order`, and takes rows in their order"
-        )
-    return InteractionFile(path, (user, item, time), Reading(**form, in_order=in_order), f"--{flag}", is_named)
+    reading, is_named = Reading(**form, in_order=bool(model.config.get("in_order"))), arguments.TIME_FIELD is not None
+    if is_named and reading.in_order:
+        why_not = "the model was trained with `in_order`, and takes rows in their order"
+        raise UserError(f"--TIME_FIELD={time} has no effect: {why_not}")
+    return InteractionFile(path, (user, item, time), reading, f"--{flag}", is_named)
 
 
 def _items(flag: str, path: str | None, model: Recommender) -> list[str] | None:
@@ -183,11 +172,10 @@ def _items(flag: str, path: str | None, model: Recommender) -> list[str] | None:
 def _recommend(arguments: argparse.Namespace) -> None:
     """Recommend to all users of a file, or of the checkpoint."""
     check_output("--output", arguments.output, TABLES)
+    refuse_without("--input=FILE", arguments.input, arguments, *_FORM, "engine")
     on_ray = uses_ray(arguments)
     if arguments.input is not None:
         refuse_same("--output", arguments.output, "--input", arguments.input)
-    elif on_ray:
-        raise UserError("--engine=ray answers the users of a file; give --input too")
     model = _model(arguments)
     source = _file(arguments, model)
     how = {name: getattr(arguments, name) for name in ("k", "filter_viewed")}
@@ -238,8 +226,7 @@ def _evaluate(arguments: argparse.Namespace) -> None:
     """Evaluate, and print the metrics as JSON."""
     from recbole_bert4rec.recommend.bulk import evaluate_file
 
-    if arguments.input is None and arguments.targets is not None:
-        raise UserError("--targets needs --input, whose histories they follow")
+    refuse_without("--input=FILE", arguments.input, arguments, *_FORM, "targets")
     model = _model(arguments, cold_items=os.path.isdir(arguments.checkpoint))
     source, targets = (_file(arguments, model, flag) for flag in ("input", "targets"))
     how, left_out = (arguments.topk, arguments.filter_viewed), list[str]()
@@ -263,17 +250,29 @@ def _append(arguments: argparse.Namespace) -> None:
             raise UserError(f"--like={','.join(word)} stands before any --item, which it is about")
         else:
             of_last += word
+    if not neighbours and arguments.vectors is None:
+        raise UserError("there is no new item; give --item or --vectors")
+    check_output("--output", arguments.output, (Path(arguments.output).suffix,))
     from recbole_bert4rec import checkpoints
     from recbole_bert4rec.logs.items import read_item_vectors
+    from recbole_bert4rec.recommend.ids import Items
     from recbole_bert4rec.recommend.new_items import append_items
 
-    vectors = {}
+    state = checkpoints.read(arguments.checkpoint, mapped=True)
+    known = Items([*state["item_tokens"], *state.get("cold_items", {"tokens": []})["tokens"]])
+    known.known(chain.from_iterable(neighbours.values()), "--like")
+    vectors, left_out = {}, ""
     if arguments.vectors is not None:
-        field = checkpoints.read(arguments.checkpoint, mapped=True)["config"]["ITEM_ID_FIELD"]
-        vectors = dict(zip(*read_item_vectors(arguments.vectors, field), strict=True))
+        items, rows = read_item_vectors(arguments.vectors, state["config"]["ITEM_ID_FIELD"])
+        is_new = known.ids_of(items) == PADDING
+        if not is_new.any():
+            raise UserError(f"--vectors={arguments.vectors} holds no new item: all {len(items):,} are known")
+        vectors = dict(zip(items[is_new], rows[is_new], strict=True))
+        if len(vectors) < len(items):
+            left_out = f"; {len(items) - len(vectors):,} of {arguments.vectors} were known, and stay as they are"
     model = append_items(arguments.checkpoint, neighbours, vectors, arguments.output, arguments.device, arguments.model)
     new = len(neighbours) + len(vectors)
-    print(f"{arguments.output} knows {len(model.items):,} items, {new:,} of them new", file=sys.stderr)
+    print(f"{arguments.output} knows {len(model.items):,} items, {new:,} of them new{left_out}", file=sys.stderr)
 
 
 def _serve(arguments: argparse.Namespace) -> None:
@@ -295,31 +294,25 @@ def _export(arguments: argparse.Namespace) -> None:
 
 def _info(arguments: argparse.Namespace) -> None:
     """Print what is in a checkpoint."""
-    model = _model(arguments)
-    memory = model.ranker.memory  # an exported folder has none to look at
     from recbole_bert4rec import checkpoints
     from recbole_bert4rec.core.growth import VECTORS
     from recbole_bert4rec.core.ranker import ITEM_DIGEST
     from recbole_bert4rec.options.table import OPTIONS, RECBOLES, SECTIONS
 
-    state = checkpoints.read(arguments.checkpoint)
-    config, stored = state["config"], model.stored
-    told = (VECTORS, ITEM_DIGEST)  # not learnt
-    weights = sum(weight.numel() for name, weight in state["state_dict"].items() if name not in told)
-    contents, cold = state["state_dict"].get(VECTORS), state.get("cold_items", {"tokens": []})["tokens"]
-    metrics = ", ".join(f"{name} {value:g}" for name, value in state["best_valid_result"].items()) or "none"
+    file = arguments.checkpoint
+    state = checkpoints.read(file, mapped=True)
+    model, tensors, config, encoder = _model(arguments), state["state_dict"], state["config"], SECTIONS["Encoder"]
+    weights = sum(tensor.numel() for name, tensor in tensors.items() if name not in (VECTORS, ITEM_DIGEST))
+    interactions, stored, memory = model.counts.sum(), model.stored, model.ranker.memory
+    others = {name: option.default for name, option in OPTIONS.items() if name not in encoder and name in config}
+    changed = [name for name, default in others.items() if default not in (RECBOLES, config[name])]
     about = "none"
-    if contents is not None:
-        about = f"{contents.shape[1]} numbers an item; {len(cold):,} more items have such and no interaction"
-    encoder = SECTIONS["Encoder"]
-    changed = {
-        name: config[name]
-        for name, option in OPTIONS.items()
-        if name not in encoder and name in config and option.default not in (RECBOLES, config[name])
-    }
-    interactions = int(state["item_counts"].sum())
+    if VECTORS in tensors:
+        cold = len(model.items) + 1 - len(state["item_tokens"])
+        about = f"{tensors[VECTORS].shape[1]} numbers an item; {cold:,} more items have such and no interaction"
+    metrics = ", ".join(f"{name} {value:g}" for name, value in state["best_valid_result"].items()) or "none"
     lines = {
-        "file": f"{arguments.checkpoint}, {os.path.getsize(arguments.checkpoint) / 2**20:.1f} MiB, {state['format']}",
+        "file": f"{file}, {os.path.getsize(file) / 2**20:.1f} MiB, {state['format']}",
         "model": f"{config['model']}, objective {config['objective']}, {weights:,} weights",
         "trained on": f"{config['dataset']}: {len(state['item_tokens']) - 1:,} items, {interactions:,} interactions",
         "epoch": f"{state['epoch']}, from 0",
@@ -330,7 +323,7 @@ def _info(arguments: argparse.Namespace) -> None:
         "histories": "none" if stored is None else f"{len(stored):,} users, {len(stored.items):,} interactions",
         "filter_viewed": f"auto: {model.viewed.why}",
         "encoder": ", ".join(f"{name} {config.get(name)}" for name in encoder),
-        "changed": ", ".join(f"{name} {value}" for name, value in changed.items()) or "nothing",
+        "changed": ", ".join(f"{name} {config[name]}" for name in changed) or "nothing",
     }
     for name, text in lines.items():
         print(f"{name:<{max(map(len, lines))}}  {text}")

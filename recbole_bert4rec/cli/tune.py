@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import argparse
 
-from recbole_bert4rec.cli.flags import Commands, Parser, add_command, from_1, of_training
+from recbole_bert4rec.cli.flags import Commands, Parser, add_command, flags_for, from_1, of_training
 from recbole_bert4rec.system.constants import ALGORITHMS, SCHEDULERS, TOOLS
 from recbole_bert4rec.system.environment import OF_A_SEARCH, need
-
-_ASKED = (
-    *("model", "dataset", "params_file", "options", "config_files", "output", "display", "tool", "algorithm"),
-    *("max_evals", "budget", "scheduler", "max_concurrent", "ray_address", "screen"),
-)
-"""Flags that are arguments of :func:`recbole_bert4rec.tune`."""
 
 
 def add_to(commands: Commands[Parser]) -> None:
     """Add the command."""
     left_behind = "the trials that ended are kept, the same command goes on from there"
-    parser = add_command(commands, "tune", "search hyper-parameters", _execute, left_behind, of_training())
+    purpose = "search hyper-parameters"
+    parser = add_command(commands, "tune", purpose, of_training(), execute=_execute, left_behind=left_behind)
     add = parser.add_argument_group("the search").add_argument
     add("--params_file", required=True, help="the space: lines such as `n_layers choice [1,2]`, or YAML")
     text = "results (default: %(default)s); the trials, the best options and weights get names beside it"
@@ -47,7 +42,7 @@ def _execute(arguments: argparse.Namespace) -> None:
 
     from recbole_bert4rec.experiments.tune import tune
 
-    cpus, gpus = arguments.cpus_per_trial, arguments.gpus_per_trial
-    cpus = cpus or (1 if on_ray else torch.get_num_threads())
+    cpus = arguments.cpus_per_trial or (1 if on_ray else torch.get_num_threads())
+    gpus = arguments.gpus_per_trial
     gpus = float(on_ray and torch.cuda.is_available()) if gpus is None else gpus
-    tune(**{name: getattr(arguments, name) for name in _ASKED}, cpus=cpus, gpus=gpus)
+    tune(**flags_for(tune, arguments, cpus=cpus, gpus=gpus))

@@ -88,7 +88,7 @@ def append_items(
         numbers = torch.tensor(np.asarray(vector, np.float32), dtype=told.dtype)
         if numbers.shape != (width,) or not numbers.isfinite().all():
             wanted = f"{width} finite numbers ({told.dtype}), as in the training, but is {short(vector)}"
-            raise UserError(f"the vector of {short(item)} must be {wanted}; or give the item `neighbours`")
+            raise UserError(f"the vector of {short(item)} must be {wanted}; or give the item `neighbours` (--like)")
         row[:width] = numbers
     state = with_new_items(state, new.tolist(), (owners, known), told)
     grown = checkpoint_model(path, state, device, model=model)

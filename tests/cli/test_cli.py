@@ -49,13 +49,21 @@ BAD: list[tuple[list[str], str]] = [
     ([*SEARCH, "--metric=MRR@10"], "`metric`: did you mean `metrics`?"),
     (["tune", "--tool=ray", "--params_file=a"], "'ray'"),
     (["recommend", "--input=a.csv"], "--checkpoint"),
-    (["tun"], "tune"),
+    (["tun"], "did you mean `tune`?"),
+    (["recomend"], "did you mean `recommend`?"),
+    (["--quiet", "--verbose"], "not allowed with"),
+    (["--epochs", "--model", "BERT4Rec", "5"], "'5'"),
     (["xyz"], "'xyz'"),
     (["--recomend=top.csv"], "`--recommend`"),
     (["tune", "--params_file=a", "--max_eval=3"], "`--max_evals`"),
     (["doctor", "--x=1"], "--x=1"),
     (["append", "--checkpoint=m.pth", "--output=n.pth", "--like=a"], "--like=a"),
+    (["append", "--checkpoint=m.pth", "--output=n.pth"], "--item or --vectors"),
+    (["append", "--checkpoint=m.pth", "--output=no/n.pth", "--item=a"], "--output=no/n.pth"),
     (["recommend", "--checkpoint=m.pth", "--output=a.csv", "--engine=ray"], "--input"),
+    (["recommend", "--checkpoint=m.pth", "--output=a.csv", "--date_format=%Y"], "--date_format: of use with --input"),
+    (["evaluate", "--checkpoint=m.pth", "--encoding=utf-8", "--USER_ID_FIELD=u"], "--USER_ID_FIELD, --encoding"),
+    (["evaluate", "--checkpoint=m.pth", "--filter_viewed=auto"], "choose from True, False)"),
     (["export", "--checkpoint=m.pth"], "--output"),
 ]
 
@@ -111,15 +119,22 @@ def test_a_fault_of_the_program_is_one_line_and_its_traceback_is_kept(
         assert "Traceback" in log.read_text()
 
 
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (OSError(28, "No space left on device", "a/file"), "a/file: No space left on device\n"),
+        (OSError(), "OSError: no message (test_cli.py:"),
+    ],
+)
 def test_an_error_of_the_system_is_one_line_that_names_the_file(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    error: OSError, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def full(*_: Any, **__: Any) -> None:
-        raise OSError(28, "No space left on device", "a/file")
+    def failing(*_: Any, **__: Any) -> None:
+        raise error
 
-    monkeypatch.setattr(run, "run", full)
+    monkeypatch.setattr(run, "run", failing)
     assert main(["run"]) == 2
-    assert capsys.readouterr().err == "error: a/file: No space left on device\n"
+    assert capsys.readouterr().err.startswith(f"error: {said}")
 
 
 def test_append_writes_a_checkpoint_that_knows_new_items(write_inter: Any, capsys: pytest.CaptureFixture[str]) -> None:
@@ -129,15 +144,23 @@ def test_append_writes_a_checkpoint_that_knows_new_items(write_inter: Any, capsy
     assert model.items[-2:] == ["new", "any"]
     scores = model.score([["i1", "i2"]], ["i3", "i5", "new"])["score"]
     assert scores.iloc[2] == pytest.approx(scores.iloc[:2].mean(), abs=1e-4)
-    assert main([*command, "--item=i3"]) == 2
-    assert "'i3'" in capsys.readouterr().err
+    for more, named in ((["--item=i3"], "'i3'"), (["--item=x", "--like=i3,no"], "`--like` names 1 of 2 items")):
+        assert main([*command, *more]) == 2
+        assert named in capsys.readouterr().err
 
 
-def test_append_takes_new_items_by_their_contents(write_inter: Any) -> None:
+def test_append_takes_new_items_by_their_contents(write_inter: Any, capsys: pytest.CaptureFixture[str]) -> None:
     checkpoint = trained(write_inter, item_vectors="vectors.parquet").file
-    pd.DataFrame({"item_id": ["blue"], "vector": [[1.0, 2.0, 3.0, 4.0, 5.0]]}).to_parquet("blue.parquet")
-    assert main(["append", f"--checkpoint={checkpoint}", "--vectors=blue.parquet", "--output=more.pth"]) == 0
-    assert "blue" in load("more.pth", "cpu").items
+    command = ["append", f"--checkpoint={checkpoint}", "--vectors=grown.parquet", "--output=more.pth"]
+    for items, code, said in (
+        (["i3", "cold"], 2, "all 2 are known"),
+        (["i3", "blue", "cold"], 0, "1 of them new; 2 of grown.parquet were known"),
+    ):
+        vectors = [[1.0, 2.0, 3.0, 4.0, 5.0]] * len(items)
+        pd.DataFrame({"item_id": items, "vector": vectors}).to_parquet("grown.parquet")
+        assert main(command) == code
+        assert said in capsys.readouterr().err
+    assert load("more.pth", "cpu").items[-3:] == ["cold", "colder", "blue"]
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -169,7 +192,7 @@ except SystemExit:
     ids=str,
 )
 def test_an_option_and_its_value_may_be_two_words(words: list[str], wanted: list[str]) -> None:
-    assert joined(words) == wanted
+    assert joined(words, words) == wanted
 
 
 @pytest.mark.parametrize(("model", "option"), [("BERT4Rec", "--warmup_steps"), ("GRU4Rec", "--dropout_prob")])

@@ -162,6 +162,7 @@ WRONG = [
     (["info", "--device=cuda:99"], "--device=cuda:99"),
     (["info", "--checkpoint=no.pth"], "no.pth"),
     (["evaluate", "--checkpoint=folder"], "folder is not a folder that"),
+    (["append", "--checkpoint=folder", "--item=new", "--output=n.pth"], "folder is a folder, such as `export`"),
 ]
 
 
