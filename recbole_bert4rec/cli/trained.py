@@ -252,7 +252,8 @@ def _append(arguments: argparse.Namespace) -> None:
             of_last += word
     if not neighbours and arguments.vectors is None:
         raise UserError("there is no new item; give --item or --vectors")
-    check_output("--output", arguments.output, (Path(arguments.output).suffix,))
+    check_output("--output", arguments.output, (".pth",))
+    refuse_same("--output", arguments.output, "--checkpoint", arguments.checkpoint)
     from recbole_bert4rec import checkpoints
     from recbole_bert4rec.logs.items import read_item_vectors
     from recbole_bert4rec.recommend.ids import Items

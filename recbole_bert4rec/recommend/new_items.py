@@ -76,6 +76,8 @@ def append_items(
     old, weights, new = Items(state["item_tokens"]), state["state_dict"], as_texts([*named, *vectors])
     if not len(new):
         raise UserError("there is no new item; give `neighbours` or `vectors`")
+    if "" in new:
+        raise UserError("a new item has an empty id")
     taken = (old.ids_of(new) != PADDING) | pd.Index(new).duplicated()
     if taken.any():
         raise UserError(f"new item {short(new[taken.argmax()])} is known to the model already, or given twice")
