@@ -24,7 +24,6 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from recbole_bert4rec import __version__
 from recbole_bert4rec.recommend.recommender import Recommender
 from recbole_bert4rec.serving.answering import FollowedCheckpoint
 from recbole_bert4rec.serving.batching import Batcher
@@ -110,7 +109,6 @@ def make_app(followed: FollowedCheckpoint, hosts: list[str]) -> FastAPI:
 
     app = FastAPI(
         title="recbole_bert4rec",
-        version=__version__,
         summary="Recommendations of a trained model.",
         lifespan=running,
         docs_url=None,  # those pages load scripts from elsewhere

@@ -410,12 +410,8 @@ def test_what_objects_hold_is_named_with_dots(ending: str, tmp_path: Path) -> No
     expected = [("9", "31", 4), ("7", "31", 5), ("7", "12", 6)]
     assert read_columns(log, *columns) == expected
     source = InteractionFile(str(log), columns)
-    asked = interactions_of(source).to_dict("records")
-    assert sorted((int(row["events.ts"]), row["session.id"], row["events.aid"]) for row in asked) == [
-        (4, "9", "31"),
-        (5, "7", "31"),
-        (6, "7", "12"),
-    ]
+    asked = interactions_of(source).itertuples(index=False, name=None)
+    assert sorted(asked) == [("7", "12"), ("7", "31"), ("9", "31")]
     with pytest.raises(UserError, match=r"'events\.id'.*'events\.aid'"):
         read_columns(log, "session.id", "events.id", "events.ts")
 
@@ -484,7 +480,7 @@ def test_ids_that_a_program_made_floats_of_are_the_same_when_they_are_asked_for(
     log = text("23.0,7.0,1", "5.0,7.0,2")(tmp_path)
     assert read(log) == [("23", "7", 1), ("5", "7", 2)]
     asked = interactions_of(InteractionFile(str(log), FIELDS))
-    assert asked.to_dict("list") == {"who": ["23", "5"], "what": ["7", "7"], "when": ["1", "2"]}
+    assert asked.to_dict("list") == {"who": ["23", "5"], "what": ["7", "7"]}
 
 
 def test_quotes_after_backslashes_are_refused_until_the_escape_is_told(tmp_path: Path) -> None:
