@@ -7,6 +7,7 @@ import socket
 import sys
 from collections.abc import Callable, Mapping
 from datetime import timedelta
+from itertools import takewhile
 from multiprocessing.connection import Connection
 from signal import SIGTERM
 from typing import Any
@@ -19,7 +20,7 @@ from recbole_bert4rec.plugin.hooks import in_program
 from recbole_bert4rec.system import processes
 from recbole_bert4rec.system.constants import SHORT
 from recbole_bert4rec.system.environment import OF_A_PROCESS, suppress_dependency_warnings
-from recbole_bert4rec.system.errors import UserError, reason_of
+from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.system.interrupts import Interrupted, handled
 from recbole_bert4rec.training.inputs import opened_checkpoint, resolve, user_layers
 from recbole_bert4rec.training.run import RunResult, run
@@ -104,7 +105,9 @@ def run_processes(arguments: Mapping[str, Any], nproc: int, ip: str, port: int |
         stop.left_behind = receiver.recv() if receiver.poll() else ""
         raise
     except ProcessRaisedException as error:
-        raise RuntimeError(receiver.recv()) from error
+        lines = reversed(str(error).rstrip().splitlines())  # a traceback, the error and its notes
+        said = list(takewhile(lambda line: not line.startswith(" "), lines))
+        raise RuntimeError("; ".join(reversed(said))) from error
     except ProcessExitedException as error:
         if receiver.poll():
             raise UserError(receiver.recv()) from None
@@ -140,6 +143,3 @@ def _run_spawned(rank: int, environment: Mapping[str, str], arguments: Mapping[s
     except UserError as error:
         sender.send(str(error))
         sys.exit(2)
-    except Exception as error:
-        sender.send("; ".join([reason_of(error), *getattr(error, "__notes__", [])]))
-        raise
