@@ -112,33 +112,29 @@ def _of_file(default: str, *more: str) -> Parser:
 
 
 def _model(arguments: argparse.Namespace, checkpoint: str | None = None, **more: Any) -> Recommender:
-    """Load the model, by default that of ``--checkpoint``; it reads dates as the flags say."""
-    from recbole_bert4rec.logs.times import check_timezone
+    """Load the model, by default that of ``--checkpoint``."""
     from recbole_bert4rec.recommend.load import load
 
-    flags = vars(arguments)
-    form, timezone = flags.get("date_format"), flags.get("timezone")
-    if timezone is not None:
-        check_timezone(timezone)
-    more |= {"model": arguments.model, "logit_adjustment": flags.get("logit_adjustment")}
+    more |= {"model": arguments.model, "logit_adjustment": vars(arguments).get("logit_adjustment")}
     try:
-        model = load(checkpoint or arguments.checkpoint, arguments.device, **more)
+        return load(checkpoint or arguments.checkpoint, arguments.device, **more)
     except (RuntimeError, AssertionError) as error:
         if arguments.device is None:
             raise
         raise UserError(f"--device={arguments.device} cannot be used: {str(error).splitlines()[0]}") from error
-    model.dates = model.dates._replace(form=form or model.dates.form, timezone=timezone or model.dates.timezone)
-    return model
 
 
 def _file(arguments: argparse.Namespace, model: Recommender, flag: str = "input") -> InteractionFile | None:
     """Open the file of a flag, whose form other flags tell, or else the log of the training; None without the flag."""
     from recbole_bert4rec.logs.formats import Reading, names_with_commas
     from recbole_bert4rec.logs.interactions import InteractionFile
+    from recbole_bert4rec.logs.times import check_timezone
 
     path = getattr(arguments, flag)
     if path is None:
         return None
+    if arguments.timezone is not None:
+        check_timezone(arguments.timezone)
     form: dict[str, Any] = {name: getattr(arguments, name) or model.config.get(name) for name in _FORM}
     if not arguments.encoding and str(form["encoding"]).lower() in ("utf-8", "utf8"):
         form["encoding"] = None  # RecBole's default: that of this file is found

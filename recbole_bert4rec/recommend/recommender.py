@@ -27,6 +27,7 @@ from recbole_bert4rec.recommend.histories import (
     ByUser,
     Dates,
     Histories,
+    Pairs,
     as_pandas,
     excluded_items,
     offsets_of,
@@ -134,7 +135,9 @@ class Recommender:
                 f"know their items, such as {short(known.example)}"
             )
         if warn and isinstance(given, pd.DataFrame) and time not in given and not self.config.get("in_order"):
-            getLogger(__name__).warning(f"there is no column {time!r}, so that the rows are taken in their order")
+            from recbole_bert4rec.logs.times import no_times
+
+            getLogger(__name__).warning(no_times(time))
         return known
 
     def recommend(
@@ -201,7 +204,7 @@ class Recommender:
         """
         chosen, known = self._items.known(items, "items"), self.read(histories)
         scores = np.empty((len(known), len(chosen)), dtype=np.float32)
-        for rows, all_scores in self._scored(known):
+        for rows, _, all_scores in self._scored(known):
             scores[rows] = all_scores[:, chosen]
         rows, columns = np.divmod(np.arange(scores.size), max(1, len(chosen)))
         return self._table(known, rows, chosen[columns], scores.ravel())
@@ -403,15 +406,16 @@ class Recommender:
         """Return the items of some histories that the model reads, padded on the right. *Shape:* (B, L)."""
         return histories.latest(rows, self._backend.longest)
 
-    def _scored(self, histories: Histories) -> Iterator[tuple[NDArray[np.intp], Floats]]:
-        """Yield rows of histories, and the scores of all items for them. *Shape:* (B,), (B, N)."""
+    def _scored(self, histories: Histories) -> Iterator[tuple[NDArray[np.intp], Pairs, Floats]]:
+        """Yield rows of histories, their pairs, and the scores of all items. *Shape:* (B,), (P,) each, (B, N)."""
         for rows, has_known in self._batches(histories, True):
+            seen = histories.pairs(rows)
             if has_known:
-                scores = self._backend.scores(self._shown(histories, rows), histories.pairs(rows))
+                scores = self._backend.scores(self._shown(histories, rows), seen)
             else:
                 scores = np.tile(self._popularity, (len(rows), 1))
             check_scores(scores)
-            yield rows, scores
+            yield rows, seen, scores
 
     def _ranks(
         self, histories: Histories, targets: NDArray[np.int64], filter_viewed: bool | None
@@ -424,12 +428,12 @@ class Recommender:
         leave_out = self.config["exclude_seen"] if filter_viewed is None else filter_viewed
         ranks = np.empty(len(histories), dtype=np.int64)
         values = np.empty(len(histories), dtype=np.float32)
-        for rows, scores in self._scored(histories):
+        for rows, seen, scores in self._scored(histories):
             columns = targets[rows, None]  # (B, 1)
             target_scores = np.take_along_axis(scores, columns, 1)
             scores[:, PADDING] = -np.inf
             if leave_out:
-                scores[histories.pairs(rows)] = -np.inf
+                scores[seen] = -np.inf
             np.put_along_axis(scores, columns, -np.inf, 1)
             equal = (scores == target_scores).sum(1)
             ranks[rows] = 1 + (scores > target_scores).sum(1) + (equal + 1) // 2

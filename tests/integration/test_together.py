@@ -204,28 +204,28 @@ def test_what_the_engine_cannot_run_is_refused_before_ray_begins(flag: str, name
     assert_refused(done, named)
 
 
-def test_a_signal_to_one_process_ends_the_run_and_it_says_how_to_go_on(write_inter: Any) -> None:
+def ended_by(number: signal.Signals, write_inter: Any) -> tuple[int, str]:
+    """The exit code and the screen of a run of which one process gets a signal in its second epoch."""
     process = start(str(ROOT / "run.py"), "--nproc=2", **{**write_inter(CYCLE), **EXACT, "epochs": "200"})
     assert process.stderr is not None
     said = ""
     for line in process.stderr:
         said += line
         if line.startswith("epoch   1 of 200"):
-            forked_of(process)[0].terminate()
-    assert process.wait(300) == 143
+            forked_of(process)[0].send_signal(number)
+    code = process.wait(300)
     assert "Traceback" not in said
+    return code, said
+
+
+def test_a_signal_to_one_process_ends_the_run_and_it_says_how_to_go_on(write_inter: Any) -> None:
+    code, said = ended_by(signal.SIGTERM, write_inter)
+    assert code == 143
     assert "--resume=saved/" in said.splitlines()[-1]
 
 
 def test_a_killed_process_ends_the_run_in_one_line(write_inter: Any) -> None:
-    process = start(str(ROOT / "run.py"), "--nproc=2", **{**write_inter(CYCLE), **EXACT, "epochs": "200"})
-    assert process.stderr is not None
-    said = ""
-    for line in process.stderr:
-        said += line
-        if line.startswith("epoch   1 of 200"):
-            forked_of(process)[0].kill()
-    assert process.wait(300) == 2
-    assert "Traceback" not in said
+    code, said = ended_by(signal.SIGKILL, write_inter)
+    assert code == 2
     (line,) = [line for line in said.splitlines() if line.startswith("error: ")]
     assert "SIGKILL" in line
