@@ -28,10 +28,10 @@ type:
 	mypy
 # The property files and the page of options, from the table of options.
 pages:
-	python tools/pages.py
+	python docs/site/pages.py
 # The documentation as a site, in site/.
 docs:
-	NO_MKDOCS_2_WARNING=1 mkdocs build --strict
+	NO_MKDOCS_2_WARNING=1 mkdocs build --strict -f docs/site/mkdocs.yml
 slow:
 	python -m pytest -m slow
 coverage:

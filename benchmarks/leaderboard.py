@@ -25,14 +25,14 @@ from threading import Lock
 from typing import Any
 
 import matplotlib
-from records import ROOT, machines, run_options, table_lines, with_deviation
+from records import RESULTS, machines, run_options, table_lines, with_deviation
 
 from recbole_bert4rec.system.files import atomic_write
 
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 
-BOARD = ROOT / "results" / "leaderboard"
+BOARD = RESULTS / "leaderboard"
 SETS = ("ml-100k", "ml-1m", "beauty-5core", "toys-5core", "beauty", "lastfm")
 GLOBAL_TIME = "ml-100k, global time"
 PROTOCOLS = {
@@ -202,7 +202,7 @@ def page(boards: list[Board]) -> str:
         "## NDCG@10 beside published figures",
         "",
         "All items ranked, seen items left out, validation items not trained. Figures made on files that sort rows "
-        "of one time by item are not listed ([why](../docs/faq.md#which-item-is-the-last)).",
+        "of one time by item are not listed ([why](../../docs/evaluation.md#which-item-is-the-last)).",
         "",
         *table_lines([beside_published(board) for board in boards if board.name in PUBLISHED]),
         "",
@@ -274,8 +274,8 @@ def main() -> None:
     ]
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(work_on, [run for run in wanted if not boards[run.board].has(run)]))
-    (ROOT / "results" / "leaderboard.md").write_text(page(list(boards.values())))
-    draw(list(boards.values()), ROOT / "results" / "leaderboard.png")
+    (RESULTS / "leaderboard.md").write_text(page(list(boards.values())))
+    draw(list(boards.values()), RESULTS / "leaderboard.png")
 
 
 if __name__ == "__main__":

@@ -148,7 +148,7 @@ def beside_the_paper(study: Study, dataset: str, folder: Path) -> str:
     p = {rival: text for rival, (_, text) in ahead_of(folder, base).items()}
     printed = study.paper.get(dataset, {})
     rows = [row_of(name, records, base, p.get(name, ""), study, printed) for name in records]
-    report = f"../../results/{folder.name}/report.md"
+    report = f"{folder.name}/report.md"
     table = "\n".join(table_lines(rows))
     return f"### {study.title}\n\n[The study's report]({report}), with options and curves.\n\n{table}\n"
 

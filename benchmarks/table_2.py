@@ -58,7 +58,7 @@ LONGER = {"ml-1m": ["SASRec", "GRU4Rec", "GRU4RecPlus"], "beauty": []}
 """Trained with the paper's N, too, by data set: where many histories are longer than what they see by default."""
 HOW_TRAINED = (
     "How each was trained. *best*: the epoch that was tested, counted from 1. What is not chosen here is the model's "
-    "default. BERT4Rec's were chosen by validation on these two logs and others (results/objectives.md). Its N is "
+    "default. BERT4Rec's were chosen by validation on these two logs and others (objectives.md). Its N is "
     "longer than that of the others. Its learning rate falls to 0 at the end of the budget; where early stopping ended "
     "it, the rate had not fallen that far. A search tests its winner, too; nothing is chosen by that."
 )
@@ -82,7 +82,7 @@ WHY: dict[str, dict[str, str]] = {
     },
     "beauty": {
         "Pop": "items are counted in the training part alone. With the held-out targets counted HR@10 is .0668, 12 % "
-        "below the paper's (results/beauty.md). On the validation targets it is .0763 here, NDCG@10 .0360.",
+        "below the paper's (beauty.md). On the validation targets it is .0763 here, NDCG@10 .0360.",
         "BPR": "by little. Item embeddings of 128 were better than of 64; what the paper took is not said.",
         "NeuMF": "cut by the budget.",
         "GRU4Rec": f"{_SOFTMAX} It was cut by the budget, too.",
@@ -228,7 +228,7 @@ def notes_of(options: argparse.Namespace, table: pd.DataFrame, longer: list[str]
         "",
         *trainings,
         "",
-        f"BERT4RecPlus, which the paper does not have, under this protocol: [{dataset}](../../results/{dataset}.md).",
+        f"BERT4RecPlus, which the paper does not have, under this protocol: [{dataset}]({dataset}.md).",
     ]
     return "\n".join(lines)
 
@@ -260,7 +260,7 @@ def parser_of(description: str | None) -> argparse.ArgumentParser:
 
 def work_of(dataset: str) -> Path:
     """Return the folder of a data set's searches and runs."""
-    work: Path = ROOT / "results" / f"table-2-{dataset}"
+    work: Path = RESULTS / f"table-2-{dataset}"
     work.mkdir(exist_ok=True)
     return work
 

@@ -2,11 +2,11 @@
 
 With scikit-learn alone: TF-IDF of words and pairs of words, and of it the strongest directions (SVD).
 
-    python examples/text_vectors.py dataset/ml-100k/ml-100k.item texts.parquet --columns movie_title class release_year
+    python docs/examples/text_vectors.py ml-100k.item texts.parquet --columns movie_title class release_year
 
 With a sentence encoder (``pip install sentence-transformers``), whose name or folder you give:
 
-    python examples/text_vectors.py ... --encoder=all-MiniLM-L6-v2
+    python docs/examples/text_vectors.py ... --encoder=all-MiniLM-L6-v2
 """
 
 from __future__ import annotations

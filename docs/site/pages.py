@@ -1,6 +1,6 @@
 """Write the pages that follow from the table of options: ``properties/model/*.yaml`` and ``docs/options.md``.
 
-``python tools/pages.py`` writes them; with ``--check`` it fails if one is not up to date.
+``python docs/site/pages.py`` writes them; with ``--check`` it fails if one is not up to date.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from recbole_bert4rec.options.table import MODEL_DEFAULTS, OPTIONS, RECBOLES, SE
 from recbole_bert4rec.system.constants import OUR_MODELS
 from recbole_bert4rec.system.files import atomic_write
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 ABOUT = dict(
     zip(
         OUR_MODELS,

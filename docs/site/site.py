@@ -11,19 +11,16 @@ from typing import Any
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 TAKEN_IN = (
     "README.md",
-    "CONTRIBUTING.md",
+    ".github/CONTRIBUTING.md",
     "CHANGELOG.md",
-    "CITATION.cff",
     "LICENSE",
-    "results/**/*",
     "benchmarks/*.py",
-    "benchmarks/results/*",
+    "benchmarks/results/**/*",
     "properties/**/*.yaml",
     "hyper/*.*",
-    "examples/*",
     "recbole_bert4rec/**/*.py",
 )
 LINK = re.compile(r"(\]\(|^\[[^\]]+\]: )([^)\s#]+)", re.MULTILINE)

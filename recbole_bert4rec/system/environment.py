@@ -71,7 +71,7 @@ def commit() -> str | None:
     folder = Path(__file__).resolve().parents[2]
     if not (folder / ".git").exists():
         return None
-    changes = ("status", "--porcelain", "--untracked-files=no", "--", ".", ":!results", ":!benchmarks/results")
+    changes = ("status", "--porcelain", "--untracked-files=no", "--", ".", ":!benchmarks/results")
     try:
         outputs = [
             subprocess.run(["git", "-C", str(folder), *words], capture_output=True, text=True, timeout=10, check=True)

@@ -21,8 +21,7 @@ from recbole_bert4rec.system.errors import UserError
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-RESULTS = [path for folder in ("results", "benchmarks/results") for path in sorted((ROOT / folder).rglob("*.md"))]
-PAGES = [*DOCS, ROOT / "CONTRIBUTING.md", *RESULTS]
+PAGES = [*DOCS, ROOT / ".github" / "CONTRIBUTING.md", *sorted((ROOT / "benchmarks" / "results").rglob("*.md"))]
 OF_THE_READER = ("my.yaml", "shop.yaml", "hyper.best.yaml")
 """Files that a page tells its reader to make, or that an earlier command makes."""
 SHELL = (">", "2>", "|", "||")
@@ -101,7 +100,7 @@ def test_commands_and_python_of_the_pages_name_what_exists(
     text = page.read_text("utf-8")
     for name, content in [*((name, "epochs: 1\n") for name in OF_THE_READER), *TITLED.findall(text)]:
         Path(name).write_text(content)
-    Path("results").symlink_to(ROOT / "results")
+    Path("benchmarks").symlink_to(ROOT / "benchmarks")
     monkeypatch.syspath_prepend(str(tmp_path))  # as the folder of a script
     wrong = {shlex.join(words): mistakes_of_command(words) for words in commands(text)}
     assert not {command: mistake for command, mistake in wrong.items() if mistake}
@@ -117,7 +116,7 @@ def test_a_wrong_command_is_noticed() -> None:
 
 
 def test_no_file_names_a_folder_of_one_machine() -> None:
-    folders = ("recbole_bert4rec", "tests", "benchmarks", "docs", "examples", "tools", "properties", "hyper", "results")
+    folders = ("recbole_bert4rec", "tests", "benchmarks", "docs", "properties", "hyper", ".ci", ".github")
     files = [*ROOT.glob("*.*"), *(path for folder in folders for path in (ROOT / folder).rglob("*"))]
     texts = {path: path.read_bytes() for path in files if path.suffix in (".py", ".md", ".json", ".yaml", ".ipynb")}
     assert not [path for path, text in texts.items() if re.search(rb"/(home|root|tmp|work)/\w", text)]

@@ -16,7 +16,7 @@ MODELS = ("BERT4RecPlus", "BERT4Rec")
 
 @pytest.mark.parametrize("log", LOGS)
 def test_a_figure_of_readme_is_the_mean_and_deviation_of_three_seeds_or_more(log: str) -> None:
-    rows = json.loads((ROOT / "results" / "leaderboard" / f"{log}.json").read_text())
+    rows = json.loads((ROOT / "benchmarks" / "results" / "leaderboard" / f"{log}.json").read_text())
     [line] = re.findall(rf"^\| {log} \|.*", (ROOT / "README.md").read_text("utf-8"), re.MULTILINE)
     for model, cell in zip(MODELS, line.split("|")[2:], strict=False):
         runs = next(row["runs"] for row in rows if row["description"] == model)

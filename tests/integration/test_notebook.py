@@ -1,4 +1,4 @@
-"""examples/first_day.ipynb runs from the first cell to the last, and is kept without outputs."""
+"""docs/examples/first_day.ipynb runs from the first cell to the last, and is kept without outputs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from tests.helpers.programs import ROOT
 
-NOTEBOOK = ROOT / "examples" / "first_day.ipynb"
+NOTEBOOK = ROOT / "docs" / "examples" / "first_day.ipynb"
 
 
 def test_the_notebook_is_kept_without_outputs() -> None:
@@ -25,7 +25,7 @@ def test_the_notebook_is_kept_without_outputs() -> None:
 def test_the_notebook_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     nbformat = pytest.importorskip("nbformat", reason="make install brings it")
     nbclient = pytest.importorskip("nbclient")
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(NOTEBOOK.parents[1]), os.environ.get("PYTHONPATH", "")]))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]))
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     notebook = nbformat.read(NOTEBOOK, as_version=4)
     nbclient.NotebookClient(notebook, timeout=600, resources={"metadata": {"path": str(tmp_path)}}).execute()

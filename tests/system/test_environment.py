@@ -44,8 +44,8 @@ def test_the_commit_is_that_of_the_checkout_and_changes_are_told(
     assert environment.commit() is None, "a broken checkout"
     git(package.parent, "init", "-q")
     (package / "a.py").write_text("")
-    results = package.parent / "results" / "figures.json"
-    results.parent.mkdir()
+    results = package.parent / "benchmarks" / "results" / "figures.json"
+    results.parent.mkdir(parents=True)
     results.write_text("[]")
     git(package.parent, "add", ".")
     git(package.parent, "commit", "-qm", "first")
