@@ -1,4 +1,4 @@
-.PHONY: run test install lint type pages docs slow coverage bench gpu
+.PHONY: run test install lint type pages docs verify slow coverage bench gpu
 
 # README's first two: everything goes into .venv, nothing else is needed but Python (PYTHON=python3.13 takes another).
 run: .venv/plain
@@ -32,6 +32,9 @@ pages:
 # The documentation as a site, in site/.
 docs:
 	NO_MKDOCS_2_WARNING=1 mkdocs build --strict -f docs/site/mkdocs.yml
+# README's and the leaderboard's figures against the results, and README's first run against a new one.
+verify:
+	python benchmarks/verify.py
 slow:
 	python -m pytest -m slow
 coverage:

@@ -14,9 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import yaml
-from pyarrow import csv as arrow_csv
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
@@ -69,15 +67,6 @@ def machine(record: dict[str, Any]) -> str:
 def machines(records: list[dict[str, Any]]) -> str:
     """One line on all that records were made with."""
     return "; and ".join(sorted({machine(record) for record in records}))
-
-
-def write_inter(path: Path, users: Any, items: Any, times: Any) -> None:
-    """A RecBole atomic file of three columns of numbers."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with open(path, "wb") as file:
-        file.write(b"user_id:token\titem_id:token\ttimestamp:float\n")
-        options = arrow_csv.WriteOptions(include_header=False, delimiter="\t", quoting_style="none")
-        arrow_csv.write_csv(pa.table([users, items, times], names=["user", "item", "time"]), file, options)
 
 
 def command() -> str:
