@@ -190,7 +190,8 @@ def page(boards: list[Board]) -> str:
     """Return the page: a table for each protocol, and one of seconds."""
     runs = [run for board in boards for label in MODELS for run in board.runs(label)]
     lines = ["# Leaderboard", "", "`python benchmarks/leaderboard.py --data_path DATA`", "", _PROTOCOL, ""]
-    lines += [f"Machines: {machines(runs)}.", ""]
+    commits = sorted({run["commit"][:7] for run in runs})
+    lines += [f"Machines: {machines(runs)}. Commits: {', '.join(commits)}; each run's is in its file.", ""]
     lines += [
         "Cells are mean and deviation over the seeds, 2020 and on; their number is in brackets. A gap was not run.",
         "",
