@@ -92,7 +92,7 @@ def wrong_first_run(record: dict[str, Any]) -> Iterator[str]:
 
 def wrong_speeds() -> Iterator[str]:
     """Yield each number of seconds an epoch in README that is not its page's."""
-    [sentence] = re.findall(r"takes\s([\d.]+)\sseconds.*?RePlay\stakes\s(\d+),\sRecTools\s(\d+)", README, re.DOTALL)
+    [sentence] = re.findall(r"takes\s([\d.]+)\sseconds.*?RePlay\stakes\s(\d+),\s+RecTools\s(\d+)", README, re.DOTALL)
     table = pd.read_csv(RESULTS / "training_speed_ml-1m_100.csv").set_index("contestant")["seconds an epoch"]
     for name, said in zip(("ours", "RePlay", "RecTools"), sentence, strict=True):
         if float(said) != round(float(table[name]), len(said.partition(".")[2])):
