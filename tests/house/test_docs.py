@@ -1,4 +1,4 @@
-"""README and docs: links lead somewhere, commands and Python name what exists; no path is that of one machine."""
+"""README and docs: links, commands, tests and Python name what exists; no path is that of one machine."""
 
 from __future__ import annotations
 
@@ -18,14 +18,12 @@ from recbole_bert4rec.cli.main import parse
 from recbole_bert4rec.options.checks import unknown_names
 from recbole_bert4rec.options.user_models import known_as, options_read_by
 from recbole_bert4rec.system.errors import UserError
+from tests.helpers.programs import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 DOCS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 PAGES = [*DOCS, ROOT / ".github" / "CONTRIBUTING.md", *sorted((ROOT / "benchmarks" / "results").rglob("*.md"))]
 OF_THE_READER = ("my.yaml", "shop.yaml", "hyper.best.yaml")
 """Files that a page tells its reader to make, or that an earlier command makes."""
-SHELL = (">", "2>", "|", "||")
-"""Words after which the shell's part begins."""
 PROGRAM = re.compile(r"(python run\.py|python run_hyper\.py|python -m recbole_bert4rec|recbole-bert4rec)(?: |$)")
 TITLED = re.compile(r'^```\w+ title="(.*?)"\n(.*?)^```', re.MULTILINE | re.DOTALL)
 """A file that a page tells its reader to save."""
@@ -52,10 +50,9 @@ def anchors(text: str) -> set[str]:
 
 def commands(text: str) -> Iterator[list[str]]:
     """The words of each command in bash blocks and, where it has flags and is whole, in the text."""
-    for block in blocks(text, "bash"):
-        for line in re.sub(r'^eval "\$\((.*)\)"', r"\1", block, flags=re.MULTILINE).splitlines():
-            for command in line.split(" && "):
-                yield list(takewhile(lambda word: word not in SHELL, shlex.split(command, comments=True)))
+    lines = [command for block in blocks(text, "bash") for line in block.splitlines() for command in line.split(" && ")]
+    for command in lines:
+        yield list(takewhile(lambda word: word not in (">", "2>", "|", "||"), shlex.split(command, comments=True)))
     for command in re.findall(r"`((?:python|recbole-bert4rec) [^`]*--[^`]+)`", prose(text)):
         if "..." not in command:
             yield shlex.split(command)
@@ -82,15 +79,15 @@ def mistakes_of_command(words: list[str]) -> str:
         return f"{error}"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_links_lead_to_files_and_headings(page: Path) -> None:
-    text = page.read_text("utf-8")
-    for found in re.findall(r"\]\(([^)\s]+)\)|^\[[^\]]+\]: (\S+)$", prose(text), re.MULTILINE):
-        path, _, anchor = "".join(found).partition("#")
-        if "://" not in path:
-            target = page.parent / path if path else page
-            assert target.exists(), path
-            assert not anchor or anchor in anchors(target.read_text("utf-8")), (path, anchor)
+def test_links_lead_to_files_and_headings() -> None:
+    for page in PAGES:
+        text = page.read_text("utf-8")
+        for found in re.findall(r"\]\(([^)\s]+)\)|^\[[^\]]+\]: (\S+)$", prose(text), re.MULTILINE):
+            path, _, anchor = "".join(found).partition("#")
+            if "://" not in path:
+                target = page.parent / path if path else page
+                assert target.exists(), (page, path)
+                assert not anchor or anchor in anchors(target.read_text("utf-8")), (page, path, anchor)
 
 
 @pytest.mark.parametrize("page", DOCS, ids=name_of)
@@ -113,6 +110,15 @@ def test_commands_and_python_of_the_pages_name_what_exists(
 def test_a_wrong_command_is_noticed() -> None:
     page = "```bash\npip install x && python run.py --mask_ratoi=0.3   # a comment\n```\n"
     assert ["mask_ratio" in mistakes_of_command(one) for one in commands(page)] == [False, True]
+
+
+def test_pages_name_tests_and_files_that_exist() -> None:
+    sources = "\n".join(path.read_text("utf-8") for path in (ROOT / "tests").rglob("*.py"))
+    for page in (*DOCS, ROOT / ".github" / "CONTRIBUTING.md"):
+        text = page.read_text("utf-8")
+        gone = [name for name in re.findall(r"`(test_\w+_\w+)`", text) if f"def {name}(" not in sources]
+        named = re.findall(r"`((?:tests|benchmarks|properties|hyper|\.ci)/[\w./-]+)`", text)
+        assert not gone + [name for name in named if not re.search("NAME", name) and not (ROOT / name).exists()], page
 
 
 def test_no_file_names_a_folder_of_one_machine() -> None:
