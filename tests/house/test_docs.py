@@ -25,6 +25,8 @@ PAGES = [*DOCS, ROOT / ".github" / "CONTRIBUTING.md", *sorted((ROOT / "benchmark
 OF_THE_READER = ("my.yaml", "shop.yaml", "hyper.best.yaml")
 """Files that a page tells its reader to make, or that an earlier command makes."""
 PROGRAM = re.compile(r"(python run\.py|python run_hyper\.py|python -m recbole_bert4rec|recbole-bert4rec)(?: |$)")
+ROOMS = ["cli", "core", "experiments", "logs", "options", "plugin", "recommend", "serving", "system", "training"]
+ROOMS += ["integration", "parity"]  # of tests
 TITLED = re.compile(r'^```\w+ title="(.*?)"\n(.*?)^```', re.MULTILINE | re.DOTALL)
 """A file that a page tells its reader to save."""
 
@@ -112,13 +114,13 @@ def test_a_wrong_command_is_noticed() -> None:
     assert ["mask_ratio" in mistakes_of_command(one) for one in commands(page)] == [False, True]
 
 
-def test_pages_name_tests_and_files_that_exist() -> None:
-    sources = "\n".join(path.read_text("utf-8") for path in (ROOT / "tests").rglob("*.py"))
+def test_pages_name_files_that_exist() -> None:
     for page in (*DOCS, ROOT / ".github" / "CONTRIBUTING.md"):
         text = page.read_text("utf-8")
-        gone = [name for name in re.findall(r"`(test_\w+_\w+)`", text) if f"def {name}(" not in sources]
         named = re.findall(r"`((?:tests|benchmarks|properties|hyper|\.ci)/[\w./-]+)`", text)
-        assert not gone + [name for name in named if not re.search("NAME", name) and not (ROOT / name).exists()], page
+        of_code = re.findall(rf"`((?:{'|'.join(ROOMS)})/\w+\.py)`", text)
+        named += [f"{'tests' if '/test_' in name else 'recbole_bert4rec'}/{name}" for name in of_code]
+        assert not [name for name in named if "NAME" not in name and not (ROOT / name).exists()], page
 
 
 def test_no_file_names_a_folder_of_one_machine() -> None:
