@@ -307,7 +307,7 @@ def test_vectors_of_none_of_the_items_are_refused_with_an_example_of_each_side(
 
 def test_the_example_makes_vectors_of_the_texts_of_ml_100k(tmp_path: Path) -> None:
     items = Path(recbole.__file__).parent / "dataset_example" / "ml-100k" / "ml-100k.item"
-    command = [sys.executable, str(ROOT / "docs" / "examples" / "text_vectors.py"), str(items), str(tmp_path / "a.parquet")]
+    command = [sys.executable, str(ROOT / "docs/examples/text_vectors.py"), str(items), str(tmp_path / "a.parquet")]
     subprocess.run([*command, "--columns", "movie_title", "class"], check=True)
     table = read_item_vectors(str(tmp_path / "a.parquet"), "item_id")
     table = dict(zip(table.items, table.vectors.astype(float), strict=True))
