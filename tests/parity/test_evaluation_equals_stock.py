@@ -193,3 +193,12 @@ def test_paper_popularity_is_the_same_where_users_have_one_interaction(write_int
         dict(c for b in prepare(make_config(m, **options))[3] for c in candidates_of(b)) for m in ("BERT4Rec", "Pop")
     ]
     assert {user: drawn[1][user] for user in drawn[0]} == drawn[0]
+
+
+def test_paper_candidates_are_drawn_for_each_user_anew(write_inter: Any) -> None:
+    rows = [(f"u{u}", f"i{t}", t) for u in range(12) for t in range(5)]  # the same items for all
+    rows += [(f"rest{n % 4}", f"i{n}", n) for n in range(5, 45)]
+    options = {**write_inter(rows), "load_col": COLUMNS, "eval_args": {"mode": "uni9"}, "candidates": "paper"}
+    dataset, _, _, test = prepare(make_config("BERT4Rec", **options))
+    drawn = {dataset.id2token("user_id", user): set(items) for batch in test for user, items in candidates_of(batch)}
+    assert len({frozenset(drawn[f"u{u}"]) for u in range(12)}) == 12

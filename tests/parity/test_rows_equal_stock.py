@@ -90,7 +90,7 @@ def test_missing_values_filters_and_other_columns_equal_stock(write_inter: Any) 
         {"unused_col": {"inter": ["timestamp"]}},
         {"rm_dup_inter": "last"},
         {"val_interval": {"device": ["a", "b"], "timestamp": "[0.5,inf)"}},
-        {"rm_dup_inter": "first", "user_inter_num_interval": "[5,inf)", "item_inter_num_interval": "[5,inf)"},
+        {"rm_dup_inter": "first", "user_inter_num_interval": "[10,inf)", "item_inter_num_interval": "[5,18]"},
     ):
         options = {**write_inter(rows, header=header), "load_col": fields, **extra}
         ours, stock = both(options, {"LS": "valid_and_test"})
