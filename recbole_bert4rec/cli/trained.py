@@ -9,7 +9,6 @@ import os
 import sys
 from contextlib import nullcontext
 from functools import partial
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -148,8 +147,8 @@ def _file(arguments: argparse.Namespace, model: Recommender, flag: str = "input"
     return InteractionFile(path, (user, item, time), reading, f"--{flag}", is_named)
 
 
-def _items(flag: str, path: str | None, model: Recommender) -> list[str] | None:
-    """List the items of a text file, a line each; spaces and quotes around unknown ones are taken off."""
+def _items(flag: str, path: str | None, model: Recommender, needed: str = "one") -> list[str] | None:
+    """List the known items of a text file, a line each; spaces and quotes around unknown ones are taken off."""
     if path is None:
         return None
     from recbole_bert4rec.logs.formats import encoding_of
@@ -159,10 +158,10 @@ def _items(flag: str, path: str | None, model: Recommender) -> list[str] | None:
         lines = [line for line in content.decode(encoding_of(content[:1024])).splitlines() if line.strip()]
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"{flag}={path} cannot be read: {why(error)}") from error
-    known = {*model.items}
-    items = [line if line in known else next(csv.reader([line.strip()], delimiter="\x1f"))[0] for line in lines]
-    model.check_known(f"{flag}={path}", items)
-    return items
+    items = {*model.items}
+    named = [line if line in items else next(csv.reader([line.strip()], delimiter="\x1f"))[0] for line in lines]
+    found: list[str] = model.catalogue.tokens[model.catalogue.known(named, f"{flag}={path}", needed)].tolist()
+    return found
 
 
 def _recommend(arguments: argparse.Namespace) -> None:
@@ -178,11 +177,11 @@ def _recommend(arguments: argparse.Namespace) -> None:
     how |= {name: _items(f"--{name}", getattr(arguments, name), model) for name in ("items_to_recommend", "exclude")}
     if arguments.filter_viewed == AUTO:
         print(f"filter_viewed is auto: {model.viewed.why}", file=sys.stderr)
-    from recbole_bert4rec.recommend.bulk import recommend_file, write_table
+    from recbole_bert4rec.recommend.bulk import recommend_file, write_tables
 
     if source is None:
         table = model.recommend(**how)
-        write_table(table, arguments.output)
+        write_tables([table], arguments.output)
         print(f"{table[model.fields[0]].nunique()} users answered in {arguments.output}", file=sys.stderr)
         return
     answers: Any = nullcontext()
@@ -195,27 +194,27 @@ def _recommend(arguments: argparse.Namespace) -> None:
     with answers as answer:
         count = recommend_file(model, source, arguments.output, how, answer)
     remarks = {
-        "interactions are left out: the model does not know their items": count.skipped,
-        "users have no other ones, and are answered as without a history": count.strangers,
-        "users have no row: no item is left for them": count.without_row,
+        "interactions are left out: the model does not know their items": count["skipped"],
+        "users have no other ones, and are answered as without a history": count["without_history"],
+        "users have no row: no item is left for them": count["without_row"],
     }
-    said = [f"{count.users} users answered in {arguments.output}"]
+    said = [f"{count['users']} users answered in {arguments.output}"]
     print("; ".join(said + [f"{number} {what}" for what, number in remarks.items() if number]), file=sys.stderr)
 
 
 def _similar(arguments: argparse.Namespace) -> None:
     """List similar items."""
-    from recbole_bert4rec.recommend.bulk import write_table
+    from recbole_bert4rec.recommend.bulk import write_tables
 
     if arguments.output is not None:
         check_output("--output", arguments.output, TABLES)
     model = _model(arguments)
-    items = arguments.item or _items("--items", arguments.items, model)
+    items = arguments.item or _items("--items", arguments.items, model, "all")
     table = model.similar_items(model.items if items is None else items, arguments.k)
     if arguments.output is None:
         table.to_csv(sys.stdout, index=False)
     else:
-        write_table(table, arguments.output)
+        write_tables([table], arguments.output)
 
 
 def _evaluate(arguments: argparse.Namespace) -> None:
@@ -253,21 +252,20 @@ def _append(arguments: argparse.Namespace) -> None:
     from recbole_bert4rec import checkpoints
     from recbole_bert4rec.logs.items import read_item_vectors
     from recbole_bert4rec.recommend.ids import Items
-    from recbole_bert4rec.recommend.new_items import append_items
+    from recbole_bert4rec.recommend.new_items import append_items, with_cold_items
 
-    state = checkpoints.read(arguments.checkpoint, mapped=True)
-    known = Items([*state["item_tokens"], *state.get("cold_items", {"tokens": []})["tokens"]])
-    known.known(chain.from_iterable(neighbours.values()), "--like")
+    state = with_cold_items(checkpoints.read(arguments.checkpoint))
     vectors, left_out = {}, ""
     if arguments.vectors is not None:
         items, rows = read_item_vectors(arguments.vectors, state["config"]["ITEM_ID_FIELD"])
-        is_new = known.ids_of(items) == PADDING
+        is_new = Items(state["item_tokens"]).ids_of(items) == PADDING
         if not is_new.any():
             raise UserError(f"--vectors={arguments.vectors} holds no new item: all {len(items):,} are known")
         vectors = dict(zip(items[is_new], rows[is_new], strict=True))
         if len(vectors) < len(items):
             left_out = f"; {len(items) - len(vectors):,} of {arguments.vectors} were known, and stay as they are"
-    model = append_items(arguments.checkpoint, neighbours, vectors, arguments.output, arguments.device, arguments.model)
+    opened = checkpoints.Opened(arguments.checkpoint, state)
+    model = append_items(opened, neighbours, vectors, arguments.output, arguments.device, arguments.model)
     new = len(neighbours) + len(vectors)
     print(f"{arguments.output} knows {len(model.items):,} items, {new:,} of them new{left_out}", file=sys.stderr)
 

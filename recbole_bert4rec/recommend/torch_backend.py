@@ -56,10 +56,7 @@ class TorchBackend:
     def best(
         self, items: NDArray[np.int64], seen: Pairs, k: int, removed: Pairs, allowed: NDArray[np.int64] | None
     ) -> Best:
-        """Return the k best of the allowed items after histories, without those that are removed.
-
-        *Shape:* items (B, L), allowed (C,) -> (B, k) each
-        """
+        """Return the k best of the allowed items, without removed ones. *Shape:* (B, L), (C,) -> (B, k) each."""
         vectors, shown = self._encode(items)
         catalogue = self.ranker.catalogue(None if allowed is None else self._tensor(allowed))
         return _numpy(catalogue.best(vectors, k, self.ranker.changes(shown, self._pairs(removed), self._pairs(seen))))

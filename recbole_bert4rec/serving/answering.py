@@ -18,6 +18,7 @@ from prometheus_client import Counter
 
 from recbole_bert4rec.logs.items import read_names
 from recbole_bert4rec.recommend.recommender import Recommender
+from recbole_bert4rec.system.constants import PADDING
 from recbole_bert4rec.system.environment import folder_of_recbole
 from recbole_bert4rec.system.errors import UserError
 
@@ -132,8 +133,11 @@ def _stamp(path: Path) -> list[tuple[int, int, int]] | None:
 def _read_names(path: str, model: Recommender) -> dict[str, str]:
     """Return the names of a file: those of its first column that is called, or ends with, name or title."""
     ids, names = read_names(path, model.fields[1])
-    model.check_known(f"--items={path}", ids)
-    return {item: name for item, name in zip(model.in_spelling(ids), names, strict=True) if name}
+    catalogue = model.catalogue
+    catalogue.known(ids, f"--items={path}", "one")
+    numbers = catalogue.ids_of(ids)  # names of items that a later checkpoint may know are kept
+    spelt = np.where(numbers == PADDING, ids, catalogue.tokens[numbers])
+    return {item: name for item, name in zip(spelt, names, strict=True) if name}
 
 
 def _names_beside(checkpoint: Path, model: Recommender) -> dict[str, str]:

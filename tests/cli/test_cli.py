@@ -144,7 +144,7 @@ def test_append_writes_a_checkpoint_that_knows_new_items(write_inter: Any, capsy
     assert model.items[-2:] == ["new", "any"]
     scores = model.score([["i1", "i2"]], ["i3", "i5", "new"])["score"]
     assert scores.iloc[2] == pytest.approx(scores.iloc[:2].mean(), abs=1e-4)
-    for more, named in ((["--item=i3"], "'i3'"), (["--item=x", "--like=i3,no"], "`--like` names 1 of 2 items")):
+    for more, named in ((["--item=i3"], "'i3'"), (["--item=x", "--like=i3,no"], "(--like) names 1 of 2 items")):
         assert main([*command, *more]) == 2
         assert named in capsys.readouterr().err
 

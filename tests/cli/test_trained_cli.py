@@ -199,10 +199,10 @@ def test_dates_are_read_by_the_form_that_is_given(model: Recommender) -> None:
 
 
 def test_dates_are_read_as_in_the_training_where_nothing_is_given(model: Recommender) -> None:
-    model.dates = model.dates._replace(form="%d/%m/%Y")
+    model.dates = "%d/%m/%Y", None
     frame = pd.DataFrame({"user_id": ["u"] * 2, "item_id": ["i1", "i2"], "timestamp": ["02/01/2026", "01/02/2026"]})
     assert model.read(frame).items.tolist() == model.read([["i1", "i2"]]).items.tolist()
-    model.dates = model.dates._replace(form="%m/%d/%Y")
+    model.dates = "%m/%d/%Y", None
     assert model.read(frame).items.tolist() == model.read([["i2", "i1"]]).items.tolist()
 
 
