@@ -293,30 +293,32 @@ def _info(arguments: argparse.Namespace) -> None:
     from recbole_bert4rec.core.growth import VECTORS
     from recbole_bert4rec.core.ranker import ITEM_DIGEST
     from recbole_bert4rec.options.table import OPTIONS, RECBOLES, SECTIONS
+    from recbole_bert4rec.recommend.answers import viewed_rule
 
     file = arguments.checkpoint
     state = checkpoints.read(file, mapped=True)
-    model, tensors, config, encoder = _model(arguments), state["state_dict"], state["config"], SECTIONS["Encoder"]
+    tensors, config, encoder, items = state["state_dict"], state["config"], SECTIONS["Encoder"], state["item_tokens"]
     weights = sum(tensor.numel() for name, tensor in tensors.items() if name not in (VECTORS, ITEM_DIGEST))
-    interactions, stored, memory = model.counts.sum(), model.stored, model.ranker.memory
+    stored, memory = state.get("histories"), state.get("other_parameter", {}).get("memory")
     others = {name: option.default for name, option in OPTIONS.items() if name not in encoder and name in config}
     changed = [name for name, default in others.items() if default not in (RECBOLES, config[name])]
     about = "none"
     if VECTORS in tensors:
-        cold = len(model.items) + 1 - len(state["item_tokens"])
+        cold = len((state.get("cold_items") or {"tokens": ()})["tokens"])
         about = f"{tensors[VECTORS].shape[1]} numbers an item; {cold:,} more items have such and no interaction"
     metrics = ", ".join(f"{name} {value:g}" for name, value in state["best_valid_result"].items()) or "none"
+    viewed = viewed_rule(tensors["seen_bias"].item() if "seen_bias" in tensors else None, bool(config["exclude_seen"]))
     lines = {
         "file": f"{file}, {os.path.getsize(file) / 2**20:.1f} MiB, {state['format']}",
         "model": f"{config['model']}, objective {config['objective']}, {weights:,} weights",
-        "trained on": f"{config['dataset']}: {len(state['item_tokens']) - 1:,} items, {interactions:,} interactions",
+        "trained on": f"{config['dataset']}: {len(items) - 1:,} items, {state['item_counts'].sum():,} interactions",
         "epoch": f"{state['epoch']}, from 0",
         "validation": metrics + (" without the memory" if memory else ""),
-        "memory": f"weight {memory.weight:g}, {memory.transitions.nnz:,} entries" if memory else "none",
+        "memory": f"weight {memory['weight']:g}, {len(memory['items']):,} entries" if memory else "none",
         "contents": about,
-        "columns": ", ".join(model.fields),
-        "histories": "none" if stored is None else f"{len(stored):,} users, {len(stored.items):,} interactions",
-        "filter_viewed": f"auto: {model.viewed.why}",
+        "columns": ", ".join(config[name] for name in NAMES_OF_COLUMNS),
+        "histories": f"{len(stored['users']):,} users, {len(stored['items']):,} interactions" if stored else "none",
+        "filter_viewed": f"auto: {viewed.why}",
         "encoder": ", ".join(f"{name} {config.get(name)}" for name in encoder),
         "changed": ", ".join(f"{name} {config[name]}" for name in changed) or "nothing",
     }

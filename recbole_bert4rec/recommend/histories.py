@@ -107,7 +107,8 @@ def read_histories(histories: object, items: Items, fields: tuple[str, str, str]
     order = order[item_ids[order] != PADDING]
     unknown = np.flatnonzero(item_ids == PADDING)
     example = of_items.iloc[unknown[0]] if len(unknown) else None
-    return Histories(_column(users), item_ids[order], offsets_of(owners[order], len(users)), len(unknown), example)
+    names = pd.Series(users, dtype=object).to_numpy()
+    return Histories(names, item_ids[order], offsets_of(owners[order], len(users)), len(unknown), example)
 
 
 def lists_by_user(values: object, argument: str) -> tuple[list[Any], list[list[Any]]]:
@@ -175,13 +176,6 @@ def _of_users(values: Mapping[Any, Any], users: NDArray[np.object_], argument: s
         if user not in values:
             raise UserError(f"`{argument}` has nothing for user {short(user)}")
     return [values.get(user, default) for user in users]
-
-
-def _column(values: Any) -> NDArray[np.object_]:
-    """Return values as an array of objects, whatever they are; tuples stay tuples."""
-    column = np.empty(len(values), dtype=object)
-    column[:] = list(values)
-    return column
 
 
 def _numbers(values: pd.Series, name: str, dates: Dates) -> NDArray[np.float64]:

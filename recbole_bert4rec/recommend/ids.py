@@ -7,7 +7,6 @@ from functools import lru_cache
 from logging import getLogger
 from numbers import Number
 from typing import Any
-from uuid import UUID
 
 import numpy as np
 import pandas as pd
@@ -32,8 +31,6 @@ class Items:
         self.tokens: NDArray[np.object_] = np.array(tokens, dtype=object)
         self._index = pd.Index(self.tokens)
         self._warn_once = lru_cache(256)(getLogger(__name__).warning)  # not at each question of the same lists
-        if len(tokens) < 2 or not self._index.is_unique:
-            raise UserError("the items' ids of a model must be at least one, and different from each other")
 
     def ids_of(self, values: Ids | pd.Series) -> NDArray[np.int64]:
         """Return internal ids; :data:`PADDING` for all that is not in the catalogue.
@@ -85,7 +82,7 @@ def as_texts(values: Ids | pd.Series) -> NDArray[np.object_]:
 
 def _text(value: object) -> str:
     """Return the text of an id."""
-    if not (value is None or isinstance(value, (str, Number, np.generic, UUID))):
+    if not (value is None or isinstance(value, (str, Number, np.generic))):
         raise UserError(f"ids must be texts or numbers, but one is {short(value)}, of type {type(value).__name__}")
     if isinstance(value, (float, np.floating)) and float(value).is_integer():
         return str(int(value))

@@ -73,7 +73,7 @@ class Recommender:
         stored: Histories | None = None,
         batch_size: int = BATCH_SIZE,
     ) -> None:
-        _check("batch_size", batch_size, whole(1))
+        check("batch_size", batch_size, whole(1))
         self.config, self.stored, self.batch_size = config, stored, batch_size
         self.fields: tuple[str, str, str] = tuple(config[name] for name in NAMES_OF_COLUMNS)
         self.dates: Dates = config.get("date_format"), config.get("timezone")
@@ -152,8 +152,8 @@ class Recommender:
             Columns user, item (named as in :attr:`fields`), rank from 1, and score; users in the order in which they
             were given, the best item first.
         """
-        _check("k", k, whole(1))
-        _check("filter_viewed", filter_viewed, or_auto(SWITCH))
+        check("k", k, whole(1))
+        check("filter_viewed", filter_viewed, or_auto(SWITCH))
         leave_out = self.viewed.left_out if filter_viewed == AUTO else bool(filter_viewed)
         known = self.read(histories)
         for_all, by_user = (None, exclude) if isinstance(exclude, Mapping) else (exclude, None)
@@ -166,7 +166,7 @@ class Recommender:
             seen = known.pairs(rows)
             places, taken = np.hstack([excluded.pairs(rows), *[seen] * leave_out])
             if has_known:
-                best = self._backend.best(self._shown(known, rows), seen, k, (places, taken), allowed)
+                best = self._backend.best(known.latest(rows, self._backend.longest), seen, k, (places, taken), allowed)
             else:
                 best = most_popular(self._popularity, len(rows), k, (places, taken), allowed)
             scores[rows], items[rows] = best
@@ -233,7 +233,7 @@ class Recommender:
             ``mrr@K``, ``ndcg@K`` and ``hit@K`` for each K, and ``users``, how many there are.
         """
         for k in topk:
-            _check("topk", k, whole(1))
+            check("topk", k, whole(1))
         known = self.read(histories)
         if targets is None:
             known, wanted = known.without_last()
@@ -260,7 +260,7 @@ class Recommender:
         Returns:
             Columns target_ITEM, ITEM (the name in :attr:`fields`), rank from 1, and score, the cosine.
         """
-        _check("k", k, whole(1))
+        check("k", k, whole(1))
         targets, field = self.catalogue.known(items, "`items`"), self.fields[1]
         cosines, others = self._backend.similar(targets, min(k, len(self.catalogue.tokens) - 2), self.batch_size)
         rows, columns = np.isfinite(cosines).nonzero()
@@ -297,7 +297,7 @@ class Recommender:
         vectors = np.zeros((len(known), self._backend.hidden_size), dtype=np.float32)
         for rows, has_known in self._batches(known, False):
             if has_known:
-                vectors[rows] = self._backend.vectors(self._shown(known, rows))
+                vectors[rows] = self._backend.vectors(known.latest(rows, self._backend.longest))
         if with_bias:
             vectors = np.hstack([vectors, np.ones((len(known), 1), np.float32)])
         return Vectors(known.users, vectors)
@@ -322,7 +322,7 @@ class Recommender:
         lists = [whole_history, *(np.delete(whole_history, place) for place in left_out)]
         places, offsets = np.arange(len(lists)), np.cumsum([0, *map(len, lists)])
         asked = Histories(places.astype(object), np.concatenate(lists), offsets)
-        shown, score = self._shown(asked, places), np.empty(len(lists), np.float32)
+        shown, score = asked.latest(places, self._backend.longest), np.empty(len(lists), np.float32)
         size = self._rows_at_once()
         for rows in np.split(places, range(size, len(lists), size)):
             score[rows] = self._backend.scores(shown[rows], asked.pairs(rows))[:, target]
@@ -360,16 +360,12 @@ class Recommender:
             for begin in range(0, len(some), size):
                 yield some[begin : begin + size], has_known
 
-    def _shown(self, histories: Histories, rows: NDArray[np.intp]) -> NDArray[np.int64]:
-        """Return the items of some histories that the model reads, padded on the right. *Shape:* (B, L)."""
-        return histories.latest(rows, self._backend.longest)
-
     def _scored(self, histories: Histories) -> Iterator[tuple[NDArray[np.intp], Pairs, Floats]]:
         """Yield rows of histories, their pairs, and the scores of all items. *Shape:* (B,), (P,) each, (B, N)."""
         for rows, has_known in self._batches(histories, True):
             seen = histories.pairs(rows)
             if has_known:
-                scores = self._backend.scores(self._shown(histories, rows), seen)
+                scores = self._backend.scores(histories.latest(rows, self._backend.longest), seen)
             else:
                 scores = np.tile(self._popularity, (len(rows), 1))
             check_scores(scores)
@@ -382,7 +378,7 @@ class Recommender:
 
         A target stands in the middle of the items with its score, or just after it.
         """
-        _check("filter_viewed", filter_viewed, or_null(SWITCH))
+        check("filter_viewed", filter_viewed, or_null(SWITCH))
         leave_out = self.config["exclude_seen"] if filter_viewed is None else filter_viewed
         ranks = np.empty(len(histories), dtype=np.int64)
         values = np.empty(len(histories), dtype=np.float32)
@@ -414,7 +410,7 @@ class Recommender:
         return pd.DataFrame({**columns, **rank, "score": scores}).infer_objects()
 
 
-def _check(name: str, value: object, kind: Kind) -> None:
+def check(name: str, value: object, kind: Kind) -> None:
     """Refuse an argument's value that is not of its kind."""
     if not kind.accepts(value):
         raise UserError(f"`{name}` must be {kind.wanted}, but is {short(value)}")

@@ -17,13 +17,12 @@ from recbole_bert4rec.core.beyond_paper import Contents
 from recbole_bert4rec.core.encoder import EncoderOptions
 from recbole_bert4rec.core.growth import CONTENTS, FEATURE_VALUES, VECTORS, feature_table
 from recbole_bert4rec.core.ranker import Catalogue, Ranker
-from recbole_bert4rec.options.kinds import misfits
 from recbole_bert4rec.options.table import OPTIONS
 from recbole_bert4rec.options.user_models import chosen, class_name, known_as, named_in_file
 from recbole_bert4rec.recommend.answers import Floats
 from recbole_bert4rec.recommend.histories import Histories, Pairs
 from recbole_bert4rec.recommend.ids import Items
-from recbole_bert4rec.recommend.recommender import BATCH_SIZE, Recommender
+from recbole_bert4rec.recommend.recommender import BATCH_SIZE, Recommender, check
 from recbole_bert4rec.system.constants import PADDING, OptionValues
 from recbole_bert4rec.system.errors import UserError
 
@@ -37,6 +36,7 @@ class TorchBackend:
     Attributes:
         counts: how often each item stands in training. *Shape:* (N,)
         longest: items of a history that the model reads, at most.
+        seen_bias: the learnt number that is added to the scores of seen items; None if the option is off.
         makes_all_scores: whether all scores of a history are in memory when its best items are looked for.
     """
 
@@ -46,11 +46,7 @@ class TorchBackend:
         self.ranker, self.counts = ranker, counts.cpu().numpy()
         self.longest = ranker.objective.max_length - ranker.objective.appended
         self.hidden_size = ranker.encoder.options.hidden_size
-
-    @property
-    def seen_bias(self) -> float | None:
-        """The learnt number that is added to the scores of a history's items; None if the option is off."""
-        return None if self.ranker.seen_bias is None else self.ranker.seen_bias.item()
+        self.seen_bias = None if ranker.seen_bias is None else ranker.seen_bias.item()
 
     @torch.no_grad()
     def best(
@@ -127,8 +123,7 @@ def checkpoint_model(
     user_class = _class_in(path, config["model"], model)
     if logit_adjustment is not None:
         config["logit_adjustment"] = logit_adjustment
-        if wrong := misfits(config, {"logit_adjustment": OPTIONS["logit_adjustment"].kind}):
-            raise UserError(" ".join(wrong))
+        check("logit_adjustment", logit_adjustment, OPTIONS["logit_adjustment"].kind)
     for name, weight in state["state_dict"].items():
         if not weight.sum().isfinite() and not weight.isfinite().all():
             raise UserError(f"{path}: weight {name!r} has values that are not finite numbers; train the model again")

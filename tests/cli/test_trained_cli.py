@@ -159,7 +159,7 @@ WRONG = [
     (["evaluate", "--input=log.csv", "--targets=others.csv"], "30 users"),
     (["similar", "--item=x"], "'x'"),
     (["similar", "--item=i1", "--items=a.txt"], "--items"),
-    (["info", "--device=cuda:99"], "--device=cuda:99"),
+    (["similar", "--device=cuda:99"], "--device=cuda:99"),
     (["info", "--checkpoint=no.pth"], "no.pth"),
     (["evaluate", "--checkpoint=folder"], "folder is not a folder that"),
     (["append", "--checkpoint=folder", "--item=new", "--output=n.pth"], "folder is a folder, such as `export`"),
