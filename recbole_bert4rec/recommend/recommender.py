@@ -172,7 +172,8 @@ class Recommender:
             scores[rows], items[rows] = best
         check_scores(scores)
         rows, columns = np.isfinite(scores).nonzero()
-        return self._table(known, rows, items[rows, columns], scores[rows, columns], columns + 1)
+        of = self.fields[0], known.users[rows]
+        return self._table(*of, items[rows, columns], scores[rows, columns], columns + 1)
 
     def score(self, histories: ByUser | pd.DataFrame | Histories, items: Ids) -> pd.DataFrame:
         """Score some items for each history; higher is more likely next.
@@ -189,7 +190,7 @@ class Recommender:
         for rows, _, all_scores in self._scored(known):
             scores[rows] = all_scores[:, chosen]
         rows, columns = np.divmod(np.arange(scores.size), max(1, len(chosen)))
-        return self._table(known, rows, chosen[columns], scores.ravel())
+        return self._table(self.fields[0], known.users[rows], chosen[columns], scores.ravel())
 
     def rank_of(
         self,
@@ -211,7 +212,7 @@ class Recommender:
         known = self.read(histories)
         targets = one_for_each(items, known, self.catalogue, "items")
         ranks, scores = self._ranks(known, targets, filter_viewed)
-        return self._table(known, np.arange(len(known)), targets, scores, ranks)
+        return self._table(self.fields[0], known.users, targets, scores, ranks)
 
     def evaluate(
         self,
@@ -261,17 +262,11 @@ class Recommender:
             Columns target_ITEM, ITEM (the name in :attr:`fields`), rank from 1, and score, the cosine.
         """
         check("k", k, whole(1))
-        targets, field = self.catalogue.known(items, "`items`"), self.fields[1]
+        targets = self.catalogue.known(items, "`items`")
         cosines, others = self._backend.similar(targets, min(k, len(self.catalogue.tokens) - 2), self.batch_size)
         rows, columns = np.isfinite(cosines).nonzero()
-        return pd.DataFrame(
-            {
-                f"target_{field}": self.catalogue.tokens[targets[rows]],
-                field: self.catalogue.tokens[others[rows, columns]],
-                "rank": columns + 1,
-                "score": cosines[rows, columns],
-            }
-        )
+        of = f"target_{self.fields[1]}", self.catalogue.tokens[targets[rows]]
+        return self._table(*of, others[rows, columns], cosines[rows, columns], columns + 1)
 
     def item_vectors(self, with_bias: bool = False) -> Vectors:
         """Return the vector of each item; an exported model has none.
@@ -396,16 +391,15 @@ class Recommender:
 
     def _table(
         self,
-        histories: Histories,
-        rows: NDArray[np.intp],
+        field: str,
+        values: NDArray[np.object_],
         items: NDArray[np.int64],
         scores: Floats,
         ranks: NDArray[np.int64] | None = None,
     ) -> pd.DataFrame:
-        """Return a table with a row for each of some pairs of history and item."""
-        user, item, _ = self.fields
-        check_names_of_columns(user, item)
-        columns = {user: histories.users[rows], item: self.catalogue.tokens[items]}
+        """Return a table of users, or items, and of items with their scores. *Shape:* (P,) each."""
+        check_names_of_columns(field, self.fields[1])
+        columns = {field: values, self.fields[1]: self.catalogue.tokens[items]}
         rank = {} if ranks is None else {"rank": ranks}
         return pd.DataFrame({**columns, **rank, "score": scores}).infer_objects()
 

@@ -151,27 +151,23 @@ class _DataSet:
     def __init__(
         self, state: Mapping[str, Any], features: tuple[tuple[Tensor, int], ...], contents: Contents | None
     ) -> None:
-        self.counts, self.features, self.contents = state["item_counts"], features, contents
+        self.counts: Tensor = state["item_counts"]
+        self.features, self.contents = features, contents
         self.item_num = len(self.counts)
         tokens = {token: number for number, token in enumerate(state["item_tokens"])}
         self.field2token_id = {state["config"]["ITEM_ID_FIELD"]: tokens}
         self._preloaded = state.get("preload_weight", {})
 
     def num(self, field: str) -> int:
-        """Return N, whatever the column: a checkpoint knows items alone."""
-        return self.item_num
+        return self.item_num  # whatever the column: a checkpoint knows items alone
 
     def training_counts(self) -> Tensor:
-        """Return how often each item stands in training. *Shape:* (N,)."""
-        counts: Tensor = self.counts
-        return counts
+        return self.counts
 
     def item_features(self, names: list[str]) -> tuple[tuple[Tensor, int], ...]:
-        """Return those of ``selected_features``; see :attr:`EncoderOptions.features`."""
         return self.features
 
     def get_preload_weight(self, field: str) -> NDArray[np.float64]:
-        """Return the table of a field, as RecBole's data set does."""
         if field not in self._preloaded:
             raise ValueError(f"Field [{field}] not in preload_weight")
         table: NDArray[np.float64] = self._preloaded[field].numpy()

@@ -81,7 +81,7 @@ def test_without_an_input_those_in_the_checkpoint_get_recommendations(model: Rec
 
 
 def test_a_command_that_is_stopped_or_refused_leaves_nothing_behind(
-    model: Recommender, monkeypatch: pytest.MonkeyPatch
+    model: Recommender, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     Path("top.csv").write_text("old")
     before = set(Path().rglob("*"))
@@ -100,6 +100,9 @@ def test_a_command_that_is_stopped_or_refused_leaves_nothing_behind(
         assert begun == [1, 1, 1]
         assert Path("top.csv").read_text() == "old"
         assert set(Path().rglob("*")) == before
+    monkeypatch.setattr(interactions, "connected", lambda folder: open("away/no"))  # the input, not the output
+    assert ask(*INPUT) == 2
+    assert "error: log.csv cannot be read: No such file" in capsys.readouterr().err
 
 
 def test_metrics_of_a_file_are_those_of_the_model(model: Recommender, capsys: pytest.CaptureFixture[str]) -> None:

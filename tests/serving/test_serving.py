@@ -176,7 +176,7 @@ def test_a_body_that_is_too_long_or_slow_is_refused(service: Service, monkeypatc
 def test_large_bodies_wait_for_a_time_behind_slow_ones_and_small_ones_do_not(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(app, "_SECONDS_OF_CLIENT", 0.8)
+    monkeypatch.setattr(app, "_SECONDS_OF_CLIENT", 1.0)
     with ExitStack() as slow:
         clients = []
         for _ in range(3):  # the second four get the turns of the first, and the third none in their time
@@ -190,7 +190,7 @@ def test_large_bodies_wait_for_a_time_behind_slow_ones_and_small_ones_do_not(
 
 
 def test_a_connection_that_asks_nothing_is_closed(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(app, "_SECONDS_OF_CLIENT", 0.4)
+    monkeypatch.setattr(app, "_SECONDS_OF_CLIENT", 0.5)
     for begin in (b"", b"GET /health HTTP/1.1\r\n"):
         with socket.create_connection(service.place, timeout=10) as silent:
             for byte in begin:
@@ -200,7 +200,7 @@ def test_a_connection_that_asks_nothing_is_closed(service: Service, monkeypatch:
     for _ in range(3):  # each answer gives it time again
         connection.request("GET", "/health")
         assert connection.getresponse().read()
-        time.sleep(0.25)
+        time.sleep(0.3)
     connection.close()
 
 
