@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from recbole_bert4rec.cli.flags import Commands, Parser, add_command, from_1, of_ray, refuse_without, uses_ray
-from recbole_bert4rec.options.kinds import AUTO
+from recbole_bert4rec.options.kinds import AUTO, literal
 from recbole_bert4rec.system.constants import NAMES_OF_COLUMNS, PADDING
 from recbole_bert4rec.system.environment import need
 from recbole_bert4rec.system.errors import UserError, why
@@ -34,7 +34,6 @@ _FORM = {
     "columns": "names of the columns of a text without a header, with commas",
 }
 """Flags about the form of a file."""
-_FILTER = {"True": True, "False": False}
 
 
 def add_to(commands: Commands[Parser]) -> None:
@@ -106,7 +105,7 @@ def _of_file(default: str, *more: str) -> Parser:
     for name, of_what in _FORM.items():
         parser.add_argument(f"--{name}", help=f"{of_what} (default: that of the training)")
     choices, text = [True, False, *more], f"leave out the items of a user's history (default: {default})"
-    parser.add_argument("--filter_viewed", type=lambda word: _FILTER.get(word, word), choices=choices, help=text)
+    parser.add_argument("--filter_viewed", type=literal, choices=choices, help=text)
     return parser
 
 
@@ -245,8 +244,6 @@ def _append(arguments: argparse.Namespace) -> None:
             raise UserError(f"--like={','.join(word)} stands before any --item, which it is about")
         else:
             of_last += word
-    if not neighbours and arguments.vectors is None:
-        raise UserError("there is no new item; give --item or --vectors")
     check_output("--output", arguments.output, (".pth",))
     refuse_same("--output", arguments.output, "--checkpoint", arguments.checkpoint)
     from recbole_bert4rec import checkpoints

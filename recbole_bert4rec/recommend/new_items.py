@@ -77,7 +77,7 @@ def append_items(
     state = with_cold_items(state)
     old, weights, new = Items(state["item_tokens"]), state["state_dict"], as_texts([*named, *vectors])
     if not len(new):
-        raise UserError("there is no new item; give `neighbours` or `vectors`")
+        raise UserError("there is no new item; give `neighbours` (--item) or `vectors` (--vectors)")
     if "" in new:
         raise UserError("a new item has an empty id")
     taken = (old.ids_of(new) != PADDING) | pd.Index(new).duplicated()

@@ -51,7 +51,6 @@ BAD: list[tuple[list[str], str]] = [
     (["tune", "--params_file=a", "--max_eval=3"], "`--max_evals`"),
     (["doctor", "--x=1"], "--x=1"),
     (["append", "--checkpoint=m.pth", "--output=n.pth", "--like=a"], "--like=a"),
-    (["append", "--checkpoint=m.pth", "--output=n.pth"], "--item or --vectors"),
     (["append", "--checkpoint=m.pth", "--output=no/n.pth", "--item=a"], "--output=no/n.pth"),
     (["recommend", "--checkpoint=m.pth", "--output=a.csv", "--engine=ray"], "--input"),
     (["recommend", "--checkpoint=m.pth", "--output=a.csv", "--date_format=%Y"], "--date_format: of use with --input"),

@@ -100,7 +100,7 @@ def test_a_command_that_is_stopped_or_refused_leaves_nothing_behind(
         assert begun == [1, 1, 1]
         assert Path("top.csv").read_text() == "old"
         assert set(Path().rglob("*")) == before
-    monkeypatch.setattr(interactions, "connected", lambda folder: open("away/no"))  # the input, not the output
+    monkeypatch.setattr(interactions, "connected", lambda folder: Path("no").stat())  # the input, not the output
     assert ask(*INPUT) == 2
     assert "error: log.csv cannot be read: No such file" in capsys.readouterr().err
 
@@ -164,6 +164,7 @@ WRONG = [
     (["similar", "--device=cuda:99"], "--device=cuda:99"),
     (["info", "--checkpoint=no.pth"], "no.pth"),
     (["evaluate", "--checkpoint=folder"], "folder is not a folder that"),
+    (["append", "--output=n.pth"], "(--item) or `vectors`"),
     (["append", "--checkpoint=folder", "--item=new", "--output=n.pth"], "folder is a folder, such as `export`"),
 ]
 

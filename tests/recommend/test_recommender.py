@@ -117,6 +117,10 @@ def test_without_a_known_item_the_most_frequent_of_training_come_first(
         found = small.dataset.token2id("item_id", rows["item_id"].to_numpy())
         assert counts[found].tolist() == sorted(counts[1:], reverse=True)[:5]
         np.testing.assert_allclose(rows["score"], np.log(counts[found] + 1.0), rtol=1e-6)
+    popular = lists_of(table)[0]
+    assert lists_of(model.recommend({"a": []}, k=3, exclude={"a": popular[1:3]})) == {"a": [popular[0], *popular[3:]]}
+    some = [popular[place] for place in (4, 0, 1)]
+    assert lists_of(model.recommend([[]], items_to_recommend=some))[0] == [*some[1:], some[0]]
     assert "1 of 2" in caplog.text
     assert "'nope'" in caplog.text
     assert model.rank_of([[]], table["item_id"][:1])["rank"].tolist() == [1]
