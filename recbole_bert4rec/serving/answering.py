@@ -82,7 +82,7 @@ class FollowedCheckpoint:
     """A checkpoint, a file or an exported folder, that is loaded again, as a new ``current``, whenever it changes."""
 
     def __init__(self, path: str, load: Callable[[str], Recommender], items: str | None) -> None:
-        self._path, self._load, self._seen, self._loads = Path(path), load, _stamp(Path(path)), 0
+        self._path, self._load, self._stamp, self._loads = Path(path), load, _stamp(Path(path)), 0
         model = load(path)
         self._names = _names_beside(self._path, model) if items is None else _read_names(items, model)
         self._take(model)
@@ -107,10 +107,10 @@ class FollowedCheckpoint:
 
     def update(self) -> None:
         """Load the checkpoint if it has changed; keep the old model if that fails."""
-        seen = _stamp(self._path)
-        if seen is None or seen == self._seen:
+        stamp = _stamp(self._path)
+        if stamp is None or stamp == self._stamp:
             return
-        self._seen = seen
+        self._stamp = stamp
         try:
             self._take(self._load(str(self._path)))
             result, said = "done", "was loaded anew"
