@@ -93,12 +93,8 @@ def of_several_runs() -> Parser:
     add("--seeds", type=int, help="runs of each model, with seeds that count up from `seed`; the runs are compared")
     text = "YAML files, or names of properties/recipe: protocols that the selected model is tested under, too"
     add("--protocols", type=files, default=[], metavar="FILES", help=text)
-    add(
-        "--output_dir",
-        dest="folder",
-        metavar="FOLDER",
-        help="of a comparison (default: compare-DATASET) or study (STUDY-DATASET)",
-    )
+    text = "of a comparison (default: compare-DATASET) or study (STUDY-DATASET)"
+    add("--output_dir", dest="folder", metavar="FOLDER", help=text)
     return parser
 
 

@@ -10,7 +10,7 @@ import sys
 import traceback
 from pathlib import Path
 
-from recbole_bert4rec.cli import compare, doctor, run, trained, tune
+from recbole_bert4rec.cli import doctor, run, trained, tune
 from recbole_bert4rec.cli.flags import HELP, Parser, add_documented, joined, options_in
 from recbole_bert4rec.system.constants import INSTALL_RECBOLE
 from recbole_bert4rec.system.environment import suppress_dependency_warnings
@@ -57,7 +57,7 @@ def parse(words: list[str], program: str = "recbole-bert4rec", is_named: bool = 
     """
     parser = Parser(prog=program, epilog="COMMAND --help lists the flags of a command.")
     commands = parser.add_subparsers(metavar="COMMAND", dest="command", required=True)
-    for room in (run, compare, tune, trained, doctor):
+    for room in (run, tune, trained, doctor):
         room.add_to(commands)
     own = commands.choices.get(words[0], parser)
     if own is parser and (near := nearest(words[0], commands.choices)):

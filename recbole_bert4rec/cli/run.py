@@ -1,10 +1,9 @@
-"""``run``: one model once; several models or ``--seeds`` are compared."""
+"""``run`` and ``compare``: one model once; several models, variants or seeds side by side."""
 
 from __future__ import annotations
 
 import argparse
 
-from recbole_bert4rec.cli import compare
 from recbole_bert4rec.cli.flags import (
     Commands,
     Parser,
@@ -21,12 +20,15 @@ from recbole_bert4rec.system.constants import VERBOSE
 from recbole_bert4rec.system.environment import is_one_of_several
 from recbole_bert4rec.system.errors import UserError
 
+_OF_SEVERAL = "what is finished is kept, the same command does the rest and writes the reports"
+"""What a comparison leaves behind."""
+
 
 def add_to(commands: Commands[Parser]) -> None:
-    """Add the command."""
+    """Add the commands."""
     left_behind = "the same command begins anew, or goes on with --resume if an epoch is finished"
-    parents = of_training(can_be_verbose=True), of_several_runs(), of_ray()
-    defaults = {"execute": _execute, "left_behind": left_behind, "variants": None}
+    parents: tuple[Parser, ...] = of_training(can_be_verbose=True), of_several_runs(), of_ray()
+    defaults = {"execute": _run, "left_behind": left_behind, "variants": None}
     parser = add_command(commands, "run", "train and test a model", *parents, **defaults)
     add = parser.add_argument_group("what is done besides").add_argument
     add("--recommend", metavar="FILE", help="write every user's top k next items (.csv or .parquet)")
@@ -38,8 +40,22 @@ def add_to(commands: Commands[Parser]) -> None:
     add("--ip", default="localhost", help="address of the first process (default: %(default)s)")
     add("--port", type=int, help="port of the first process (default: a free one)")
 
+    purpose, parents = "compare models, or variants of one, on the same rows", (of_training(), of_several_runs())
+    parser = add_command(commands, "compare", purpose, *parents, execute=_compare, left_behind=_OF_SEVERAL)
+    text = "YAML file of variants to compare, or a name of properties/study"
+    parser.add_argument("--study", dest="variants", metavar="FILE", help=text)
 
-def _execute(arguments: argparse.Namespace) -> None:
+
+def _compare(arguments: argparse.Namespace) -> None:
+    """Compare models, or the variants of a study."""
+    models = models_of(arguments)
+    from recbole_bert4rec.experiments.compare import compare
+
+    seeds = 1 if arguments.seeds is None else arguments.seeds
+    compare(**flags_for(compare, arguments, models=models, seeds=seeds))
+
+
+def _run(arguments: argparse.Namespace) -> None:
     """Run one model, or compare several."""
     starters = {"torchrun": is_one_of_several(), "--nproc": arguments.nproc > 1, "--engine=ray": uses_ray(arguments)}
     used = [name for name, is_used in starters.items() if is_used]
@@ -47,8 +63,8 @@ def _execute(arguments: argparse.Namespace) -> None:
         refused = [f"--{name}" for name in ("recommend", "resume", "k") if getattr(arguments, name) is not None]
         if refused := [*refused, *used, *["--verbose"] * (arguments.screen == VERBOSE)]:
             raise UserError(f"{', '.join(refused)}: for a single run of one model, not for several models or --seeds")
-        arguments.left_behind = compare.LEFT_BEHIND
-        return compare.execute(arguments)
+        arguments.left_behind = _OF_SEVERAL
+        return _compare(arguments)
     if arguments.folder is not None:
         raise UserError("--output_dir is for several models or --seeds; a single run writes to `checkpoint_dir`")
     if len(used) > 1:

@@ -9,12 +9,11 @@ import os
 import sys
 from contextlib import nullcontext
 from functools import partial
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from recbole_bert4rec.cli.flags import Commands, Parser, add_command, from_1, of_ray, refuse_without, uses_ray
-from recbole_bert4rec.options.kinds import AUTO
+from recbole_bert4rec.options.kinds import AUTO, literal
 from recbole_bert4rec.system.constants import NAMES_OF_COLUMNS, PADDING
 from recbole_bert4rec.system.environment import need
 from recbole_bert4rec.system.errors import UserError, why
@@ -35,7 +34,6 @@ _FORM = {
     "columns": "names of the columns of a text without a header, with commas",
 }
 """Flags about the form of a file."""
-_FILTER = {"True": True, "False": False}
 
 
 def add_to(commands: Commands[Parser]) -> None:
@@ -107,7 +105,7 @@ def _of_file(default: str, *more: str) -> Parser:
     for name, of_what in _FORM.items():
         parser.add_argument(f"--{name}", help=f"{of_what} (default: that of the training)")
     choices, text = [True, False, *more], f"leave out the items of a user's history (default: {default})"
-    parser.add_argument("--filter_viewed", type=lambda word: _FILTER.get(word, word), choices=choices, help=text)
+    parser.add_argument("--filter_viewed", type=literal, choices=choices, help=text)
     return parser
 
 
@@ -148,8 +146,8 @@ def _file(arguments: argparse.Namespace, model: Recommender, flag: str = "input"
     return InteractionFile(path, (user, item, time), reading, f"--{flag}", is_named)
 
 
-def _items(flag: str, path: str | None, model: Recommender) -> list[str] | None:
-    """List the items of a text file, a line each; spaces and quotes around unknown ones are taken off."""
+def _items(flag: str, path: str | None, model: Recommender, needed: str = "one") -> list[str] | None:
+    """List the known items of a text file, a line each; spaces and quotes around unknown ones are taken off."""
     if path is None:
         return None
     from recbole_bert4rec.logs.formats import encoding_of
@@ -159,10 +157,10 @@ def _items(flag: str, path: str | None, model: Recommender) -> list[str] | None:
         lines = [line for line in content.decode(encoding_of(content[:1024])).splitlines() if line.strip()]
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"{flag}={path} cannot be read: {why(error)}") from error
-    known = {*model.items}
-    items = [line if line in known else next(csv.reader([line.strip()], delimiter="\x1f"))[0] for line in lines]
-    model.check_known(f"{flag}={path}", items)
-    return items
+    items = {*model.items}
+    named = [line if line in items else next(csv.reader([line.strip()], delimiter="\x1f"))[0] for line in lines]
+    found: list[str] = model.catalogue.tokens[model.catalogue.known(named, f"{flag}={path}", needed)].tolist()
+    return found
 
 
 def _recommend(arguments: argparse.Namespace) -> None:
@@ -178,11 +176,11 @@ def _recommend(arguments: argparse.Namespace) -> None:
     how |= {name: _items(f"--{name}", getattr(arguments, name), model) for name in ("items_to_recommend", "exclude")}
     if arguments.filter_viewed == AUTO:
         print(f"filter_viewed is auto: {model.viewed.why}", file=sys.stderr)
-    from recbole_bert4rec.recommend.bulk import recommend_file, write_table
+    from recbole_bert4rec.recommend.bulk import recommend_file, write_tables
 
     if source is None:
         table = model.recommend(**how)
-        write_table(table, arguments.output)
+        write_tables([table], arguments.output)
         print(f"{table[model.fields[0]].nunique()} users answered in {arguments.output}", file=sys.stderr)
         return
     answers: Any = nullcontext()
@@ -195,27 +193,27 @@ def _recommend(arguments: argparse.Namespace) -> None:
     with answers as answer:
         count = recommend_file(model, source, arguments.output, how, answer)
     remarks = {
-        "interactions are left out: the model does not know their items": count.skipped,
-        "users have no other ones, and are answered as without a history": count.strangers,
-        "users have no row: no item is left for them": count.without_row,
+        "interactions are left out: the model does not know their items": count["skipped"],
+        "users have no other ones, and are answered as without a history": count["without_history"],
+        "users have no row: no item is left for them": count["without_row"],
     }
-    said = [f"{count.users} users answered in {arguments.output}"]
+    said = [f"{count['users']} users answered in {arguments.output}"]
     print("; ".join(said + [f"{number} {what}" for what, number in remarks.items() if number]), file=sys.stderr)
 
 
 def _similar(arguments: argparse.Namespace) -> None:
     """List similar items."""
-    from recbole_bert4rec.recommend.bulk import write_table
+    from recbole_bert4rec.recommend.bulk import write_tables
 
     if arguments.output is not None:
         check_output("--output", arguments.output, TABLES)
     model = _model(arguments)
-    items = arguments.item or _items("--items", arguments.items, model)
+    items = arguments.item or _items("--items", arguments.items, model, "all")
     table = model.similar_items(model.items if items is None else items, arguments.k)
     if arguments.output is None:
         table.to_csv(sys.stdout, index=False)
     else:
-        write_table(table, arguments.output)
+        write_tables([table], arguments.output)
 
 
 def _evaluate(arguments: argparse.Namespace) -> None:
@@ -246,28 +244,25 @@ def _append(arguments: argparse.Namespace) -> None:
             raise UserError(f"--like={','.join(word)} stands before any --item, which it is about")
         else:
             of_last += word
-    if not neighbours and arguments.vectors is None:
-        raise UserError("there is no new item; give --item or --vectors")
     check_output("--output", arguments.output, (".pth",))
     refuse_same("--output", arguments.output, "--checkpoint", arguments.checkpoint)
     from recbole_bert4rec import checkpoints
     from recbole_bert4rec.logs.items import read_item_vectors
     from recbole_bert4rec.recommend.ids import Items
-    from recbole_bert4rec.recommend.new_items import append_items
+    from recbole_bert4rec.recommend.new_items import append_items, with_cold_items
 
-    state = checkpoints.read(arguments.checkpoint, mapped=True)
-    known = Items([*state["item_tokens"], *state.get("cold_items", {"tokens": []})["tokens"]])
-    known.known(chain.from_iterable(neighbours.values()), "--like")
+    state = with_cold_items(checkpoints.read(arguments.checkpoint))
     vectors, left_out = {}, ""
     if arguments.vectors is not None:
         items, rows = read_item_vectors(arguments.vectors, state["config"]["ITEM_ID_FIELD"])
-        is_new = known.ids_of(items) == PADDING
+        is_new = Items(state["item_tokens"]).ids_of(items) == PADDING
         if not is_new.any():
             raise UserError(f"--vectors={arguments.vectors} holds no new item: all {len(items):,} are known")
         vectors = dict(zip(items[is_new], rows[is_new], strict=True))
         if len(vectors) < len(items):
             left_out = f"; {len(items) - len(vectors):,} of {arguments.vectors} were known, and stay as they are"
-    model = append_items(arguments.checkpoint, neighbours, vectors, arguments.output, arguments.device, arguments.model)
+    opened = checkpoints.Opened(arguments.checkpoint, state)
+    model = append_items(opened, neighbours, vectors, arguments.output, arguments.device, arguments.model)
     new = len(neighbours) + len(vectors)
     print(f"{arguments.output} knows {len(model.items):,} items, {new:,} of them new{left_out}", file=sys.stderr)
 
@@ -295,30 +290,32 @@ def _info(arguments: argparse.Namespace) -> None:
     from recbole_bert4rec.core.growth import VECTORS
     from recbole_bert4rec.core.ranker import ITEM_DIGEST
     from recbole_bert4rec.options.table import OPTIONS, RECBOLES, SECTIONS
+    from recbole_bert4rec.recommend.answers import viewed_rule
 
     file = arguments.checkpoint
     state = checkpoints.read(file, mapped=True)
-    model, tensors, config, encoder = _model(arguments), state["state_dict"], state["config"], SECTIONS["Encoder"]
+    tensors, config, encoder, items = state["state_dict"], state["config"], SECTIONS["Encoder"], state["item_tokens"]
     weights = sum(tensor.numel() for name, tensor in tensors.items() if name not in (VECTORS, ITEM_DIGEST))
-    interactions, stored, memory = model.counts.sum(), model.stored, model.ranker.memory
+    stored, memory = state.get("histories"), state.get("other_parameter", {}).get("memory")
     others = {name: option.default for name, option in OPTIONS.items() if name not in encoder and name in config}
     changed = [name for name, default in others.items() if default not in (RECBOLES, config[name])]
     about = "none"
     if VECTORS in tensors:
-        cold = len(model.items) + 1 - len(state["item_tokens"])
+        cold = len((state.get("cold_items") or {"tokens": ()})["tokens"])
         about = f"{tensors[VECTORS].shape[1]} numbers an item; {cold:,} more items have such and no interaction"
     metrics = ", ".join(f"{name} {value:g}" for name, value in state["best_valid_result"].items()) or "none"
+    viewed = viewed_rule(tensors["seen_bias"].item() if "seen_bias" in tensors else None, bool(config["exclude_seen"]))
     lines = {
         "file": f"{file}, {os.path.getsize(file) / 2**20:.1f} MiB, {state['format']}",
         "model": f"{config['model']}, objective {config['objective']}, {weights:,} weights",
-        "trained on": f"{config['dataset']}: {len(state['item_tokens']) - 1:,} items, {interactions:,} interactions",
+        "trained on": f"{config['dataset']}: {len(items) - 1:,} items, {state['item_counts'].sum():,} interactions",
         "epoch": f"{state['epoch']}, from 0",
         "validation": metrics + (" without the memory" if memory else ""),
-        "memory": f"weight {memory.weight:g}, {memory.transitions.nnz:,} entries" if memory else "none",
+        "memory": f"weight {memory['weight']:g}, {len(memory['items']):,} entries" if memory else "none",
         "contents": about,
-        "columns": ", ".join(model.fields),
-        "histories": "none" if stored is None else f"{len(stored):,} users, {len(stored.items):,} interactions",
-        "filter_viewed": f"auto: {model.viewed.why}",
+        "columns": ", ".join(config[name] for name in NAMES_OF_COLUMNS),
+        "histories": f"{len(stored['users']):,} users, {len(stored['items']):,} interactions" if stored else "none",
+        "filter_viewed": f"auto: {viewed.why}",
         "encoder": ", ".join(f"{name} {config.get(name)}" for name in encoder),
         "changed": ", ".join(f"{name} {config[name]}" for name in changed) or "nothing",
     }

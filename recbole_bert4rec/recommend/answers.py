@@ -1,9 +1,8 @@
-"""The parts of a trained model's answers: vectors, reasons, metrics, and the rule about items that a user had."""
+"""The parts of a trained model's answers: vectors, reasons, what is popular, and the rule about seen items."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -15,34 +14,18 @@ from recbole_bert4rec.system.errors import UserError
 Floats = NDArray[np.float32]
 
 
-class NobodyError(UserError):
-    """Raised if no history can be evaluated."""
-
-    def __init__(self) -> None:
-        super().__init__("there is no history to evaluate; one needs two known items, or a target beside it")
+NOBODY = "there is no history to evaluate; one needs two known items, or a target beside it"
 
 
 class Vectors(NamedTuple):
-    """Vectors with the ids that they belong to.
-
-    Attributes:
-        ids: external ids. *Shape:* (R,)
-        vectors: float32. *Shape:* (R, H), or (R, H + 1) with the bias.
-    """
+    """External ids, and the vector of each. *Shape:* (R,), (R, H) or, with the bias, (R, H + 1)."""
 
     ids: NDArray[np.object_]
     vectors: Floats
 
 
 class Explanation(NamedTuple):
-    """Says how much each item of a history has to do with the score of an item.
-
-    Attributes:
-        item: the explained item.
-        score: its score.
-        table: a row for each item of the history that the model sees, oldest first. Columns: ``position`` counts back
-            from the end, 0 is the last; ``item``; ``influence``, by how much the score would be lower without it.
-    """
+    """An item, its score, and a table of what the items of a history have to do with it."""
 
     item: str
     score: float
@@ -50,12 +33,7 @@ class Explanation(NamedTuple):
 
 
 class ViewedRule(NamedTuple):
-    """Whether items of a history are left out of its recommendations.
-
-    Attributes:
-        left_out: whether they are.
-        why: in words.
-    """
+    """Whether seen items, those of a history, are left out of its recommendations, and why, in words."""
 
     left_out: bool
     why: str
@@ -64,8 +42,8 @@ class ViewedRule(NamedTuple):
 def viewed_rule(seen_bias: float | None, exclude_seen: bool) -> ViewedRule:
     """Return what ``filter_viewed="auto"`` does.
 
-    If the metric left out the items that a user had, so do recommendations. Else they are left out unless the learnt
-    ``seen_bias`` is above 0; without one, items rank as in the metric.
+    If the metric left out seen items, so do recommendations. Else they are left out unless the learnt ``seen_bias`` is
+    above 0; without one, items rank as in the metric.
     """
     left_out, why = exclude_seen, f"as in evaluation (exclude_seen={exclude_seen})"
     if seen_bias is not None and not exclude_seen:
@@ -75,35 +53,16 @@ def viewed_rule(seen_bias: float | None, exclude_seen: bool) -> ViewedRule:
     return ViewedRule(left_out, f"items of a history {rule}: {why}")
 
 
-def metrics_of(ranks: NDArray[np.floating[Any]], topk: Sequence[int]) -> dict[str, float]:
-    """Return ``mrr@K``, ``ndcg@K`` and ``hit@K`` for each K, and ``users``, how many there are.
-
-    *Shape:* ranks (U,)
-    """
-    metrics = {}
-    for k in topk:
-        hit = ranks <= k
-        metrics[f"mrr@{k}"] = float(np.mean(hit / ranks))
-        metrics[f"ndcg@{k}"] = float(np.mean(hit / np.log2(ranks + 1)))
-        metrics[f"hit@{k}"] = float(np.mean(hit))
-    return {**metrics, "users": float(len(ranks))}
-
-
 def most_popular(
     popularity: Floats, n_rows: int, k: int, removed: Pairs, allowed: NDArray[np.int64] | None
 ) -> tuple[Floats, NDArray[np.int64]]:
-    """Return scores and items of the k most popular items that are left for each row; padding is none of them.
-
-    *Shape:* popularity (N,), allowed (C,) -> (B, k) each
-    """
+    """Return scores and items of the k most popular items that are left for each row. *Shape:* (N,) -> (B, k) each."""
     items = np.arange(1, len(popularity)) if allowed is None else allowed
     most_removed = int(np.bincount(removed[0], minlength=1).max())
     items = items[np.argsort(-popularity[items], kind="stable")[: k + most_removed]]
     scores = np.tile(popularity[items], (n_rows, 1))
-    column = np.full(len(popularity), -1)
-    column[items] = np.arange(len(items))
-    among = column[removed[1]] >= 0
-    scores[removed[0][among], column[removed[1][among]]] = -np.inf
+    column = pd.Index(items).get_indexer(pd.Index(removed[1]))
+    scores[removed[0][column >= 0], column[column >= 0]] = -np.inf
     order = np.argsort(-scores, axis=1, kind="stable")[:, :k]
     return np.take_along_axis(scores, order, 1), items[order]
 

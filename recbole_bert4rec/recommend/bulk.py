@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,54 +15,44 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from recbole_bert4rec.logs.interactions import InteractionFile
-from recbole_bert4rec.recommend.answers import NobodyError
-from recbole_bert4rec.recommend.ids import nothing_known
+from recbole_bert4rec.recommend.answers import NOBODY
 from recbole_bert4rec.recommend.recommender import Recommender
-from recbole_bert4rec.system.errors import UserError, short
+from recbole_bert4rec.system.constants import PADDING
+from recbole_bert4rec.system.errors import UserError, short, why
 from recbole_bert4rec.system.files import atomic_write
 
-
-class Count(NamedTuple):
-    """Counts of users and interactions of a file: ``skipped`` ones have items that the model does not know.
-
-    ``strangers`` have no interaction that it knows, and users ``without_row`` no item that is left for them.
-    """
-
-    users: int
-    skipped: int
-    known: int
-    strangers: int
-    without_row: int
-
-
-Answer = Callable[[Iterable[pd.DataFrame]], Iterator[tuple[pd.DataFrame, Count]]]
-"""Gives the recommendations for each part of a file, in the order of the parts."""
+Answer = Callable[[Iterable[pd.DataFrame]], Iterator[tuple[pd.DataFrame, Counter[str]]]]
+"""Gives the recommendations and counts for each part of a file, in the order of the parts; see :func:`answer_part`."""
 
 
 def recommend_file(
     model: Recommender, source: InteractionFile, output: str, how: Mapping[str, Any], answer: Answer | None = None
-) -> Count:
+) -> Counter[str]:
     """Write what :meth:`Recommender.recommend` says of all users of a file, in memory that does not grow with it."""
     counts = Counter[str]()
 
     def tables() -> Iterator[pd.DataFrame]:
         parts = _parts(model, source)
         for table, count in map(partial(answer_part, model, how), parts) if answer is None else answer(parts):
-            counts.update(count._asdict())
+            counts.update(count)
             yield table
         _refuse_strangers(model, source, counts["skipped"], counts["known"])
 
-    _write(tables(), output)
-    return Count(**counts)
+    write_tables(tables(), output)
+    return counts
 
 
-def answer_part(model: Recommender, how: Mapping[str, Any], part: pd.DataFrame) -> tuple[pd.DataFrame, Count]:
-    """Return the recommendations for the users of a part of a file, and count them."""
+def answer_part(model: Recommender, how: Mapping[str, Any], part: pd.DataFrame) -> tuple[pd.DataFrame, Counter[str]]:
+    """Return the recommendations for the users of a part of a file, and counts.
+
+    Interactions are ``known`` or ``skipped``, for the model does not know their items; users have no known item
+    (``without_history``), and no item that is left for them (``without_row``).
+    """
     histories = model.read(part, warn=False)
     table, lengths = model.recommend(histories, **how), histories.lengths
-    strangers = int((lengths == 0).sum()) if histories.skipped else 0
-    answered = int(table[model.fields[0]].nunique())
-    return table, Count(answered, histories.skipped, int(lengths.sum()), strangers, len(histories) - answered)
+    counts = Counter(users=int(table[model.fields[0]].nunique()), skipped=histories.skipped, known=int(lengths.sum()))
+    counts.update(without_history=int((lengths == 0).sum()), without_row=len(histories) - counts["users"])
+    return table, counts
 
 
 def evaluate_file(
@@ -77,17 +67,21 @@ def evaluate_file(
     ``targets`` has a row a user, and is read as a whole.
     """
     user, count, metrics, left_out = model.fields[0], Counter[str](), list[dict[str, float]](), list[tuple[int, str]]()
-    after = None if targets is None else _targets_of(model, targets)
-    known_items = set(model.items)
+    after: pd.Series[Any] | None = None
+    if targets is not None:
+        rows = pd.concat(_parts(model, targets))
+        for twice in rows[user][rows[user].duplicated()][:1]:
+            raise UserError(f"{targets.path}: user {short(twice)} stands twice; give a user one row")
+        after = rows.set_index(user)[model.fields[1]]
     for part in _parts(model, source):
-        rows, wanted = part, None
+        wanted = None
         if after is not None:
             users = part[user].unique()
             wanted = after.reindex(users).dropna().to_dict()
-            unknown = sum(item not in known_items for item in model.in_spelling(list(wanted.values())))
+            unknown = int((model.catalogue.ids_of(wanted.values()) == PADDING).sum())
             count.update({"targets": len(wanted), "unknown": unknown, "without target": len(users) - len(wanted)})
-            rows = part[part[user].isin(wanted)]
-        histories = model.read(rows, warn=False)
+            part = part[part[user].isin(wanted)]
+        histories = model.read(part, warn=False)
         count.update({"skipped": histories.skipped, "known": int(histories.lengths.sum())})
         if wanted or (wanted is None and histories.lengths.max() > 1):
             metrics.append(model.evaluate(histories, wanted, topk, filter_viewed))
@@ -106,7 +100,7 @@ def evaluate_file(
         ]
     _refuse_strangers(model, source, count["skipped"], count["known"])
     if not metrics:
-        raise NobodyError
+        raise UserError(NOBODY)
     read = count["skipped"] + count["known"]
     left_out.append((count["skipped"], f"of {read} interactions are left out: the model does not know their items"))
     table = pd.DataFrame(metrics)
@@ -115,13 +109,8 @@ def evaluate_file(
     return {**means, "users": n_users.sum()}, [f"{number} {what}" for number, what in left_out if number]
 
 
-def write_table(table: pd.DataFrame, output: str) -> None:
-    """Write a table to a .csv or .parquet file."""
-    _write([table], output)
-
-
-def _write(tables: Iterable[pd.DataFrame], output: str) -> None:
-    """Write tables as one file, whole or not at all; columns that are not numbers are written as text."""
+def write_tables(tables: Iterable[pd.DataFrame], output: str) -> None:
+    """Write tables as one .csv or .parquet file, whole or not at all; columns that are not numbers become text."""
     with atomic_write(output) as temporary:
         if Path(output).suffix == ".csv":
             with open(temporary, "w", encoding="utf-8", newline="") as file:
@@ -140,20 +129,14 @@ def _write(tables: Iterable[pd.DataFrame], output: str) -> None:
 
 def _parts(model: Recommender, file: InteractionFile) -> Iterator[pd.DataFrame]:
     """Yield the parts of a file by the names of the model's columns."""
-    return (part.set_axis(list(model.fields[:2]), axis=1) for part in file.parts())
-
-
-def _targets_of(model: Recommender, file: InteractionFile) -> pd.Series[Any]:
-    """Return the one item of each user of a file."""
-    user, item, _ = model.fields
-    rows = pd.concat(_parts(model, file))
-    twice = rows[user][rows[user].duplicated()]
-    if len(twice):
-        raise UserError(f"{file.path}: user {short(twice.iloc[0])} stands twice; give a user one row")
-    return rows.set_index(user)[item]
+    try:
+        for part in file.parts():
+            yield part.set_axis(list(model.fields[:2]), axis=1)
+    except OSError as error:  # else it would be taken for one of the output
+        raise UserError(f"{file.path} cannot be read: {why(error)}") from error
 
 
 def _refuse_strangers(model: Recommender, file: InteractionFile, unknown: int, known: int) -> None:
     """Refuse a file that names items of which the model knows none."""
     if unknown and not known:
-        raise UserError(f"{file.path}: " + nothing_known("it", unknown, file.example(), model.items))
+        model.catalogue.unknown(f"{file.path}: it", unknown, unknown, file.example())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -23,28 +23,17 @@ ByUser: TypeAlias = "Sequence[Ids] | Mapping[Any, Ids] | pd.Series"
 """A list for each user: a list of them, a dictionary by user, or a column whose index names the users."""
 
 
-class Dates(NamedTuple):
-    """How dates that stand for times are read.
-
-    Attributes:
-        form: in the codes of Python's strptime; None: it is found from the dates.
-        timezone: of dates without one, such as Europe/Berlin; None: UTC.
-    """
-
-    form: str | None = None
-    timezone: str | None = None
+Dates = tuple[str | None, str | None]
+"""The form of dates in the codes of Python's strptime, None if it is found from them; and the time zone of
+those without one, None for UTC."""
 
 
 @dataclass(frozen=True)
 class Histories:
-    """Histories of users, or any lists of theirs, in the ids of a trained model.
+    """Histories of users, or any lists of theirs, in the ids of a trained model, the oldest item first.
 
-    Attributes:
-        users: as they were given; 0, 1, ... for a list. *Shape:* (U,)
-        items: internal ids of all of them, the oldest of a user first. *Shape:* (T,)
-        offsets: where the items of each begin, and those of the last end. *Shape:* (U + 1,)
-        skipped: interactions that are left out because the model does not know the item.
-        example: such an item.
+    Users are as they were given, or 0, 1, ... ``skipped`` interactions with items that the model does not know, such as
+    the ``example``, are left out. *Shape:* (U,), (T,), (U + 1,).
     """
 
     users: NDArray[np.object_]
@@ -62,20 +51,14 @@ class Histories:
         return np.diff(self.offsets)
 
     def without_last(self) -> tuple[Histories, NDArray[np.int64]]:
-        """Return the histories of two items or more without their last one, and that item.
-
-        *Shape:* (U',) of the items.
-        """
+        """Return the histories of two items or more without their last one, and that item. *Shape:* (U',)."""
         rows = np.flatnonzero(self.lengths > 1)
         owners, index = self._places(rows, self.lengths[rows] - 1)
         histories = Histories(self.users[rows], self.items[index], offsets_of(owners, len(rows)))
         return histories, self.items[self.offsets[rows + 1] - 1]
 
     def latest(self, rows: NDArray[np.intp], most: int) -> NDArray[np.int64]:
-        """Return the last items of some histories, padded on the right with 0.
-
-        *Shape:* rows (B,) -> (B, longest of them)
-        """
+        """Return the last items of some histories, padded with 0 on the right. *Shape:* (B,) -> (B, L)."""
         lengths = np.minimum(self.lengths[rows], most)
         items = np.zeros((len(rows), lengths.max(initial=0)), dtype=np.int64)
         inside = np.arange(items.shape[1]) < lengths[:, None]
@@ -124,7 +107,8 @@ def read_histories(histories: object, items: Items, fields: tuple[str, str, str]
     order = order[item_ids[order] != PADDING]
     unknown = np.flatnonzero(item_ids == PADDING)
     example = of_items.iloc[unknown[0]] if len(unknown) else None
-    return Histories(_column(users), item_ids[order], offsets_of(owners[order], len(users)), len(unknown), example)
+    names = pd.Series(users, dtype=object).to_numpy()
+    return Histories(names, item_ids[order], offsets_of(owners[order], len(users)), len(unknown), example)
 
 
 def lists_by_user(values: object, argument: str) -> tuple[list[Any], list[list[Any]]]:
@@ -144,34 +128,24 @@ def lists_by_user(values: object, argument: str) -> tuple[list[Any], list[list[A
 
 def excluded_items(values: Mapping[Any, Ids], histories: Histories, items: Items) -> Histories:
     """Return the list of items for each history's user; empty if there is none."""
-    users, lists = lists_by_user(values, "exclude")
-    owners = np.repeat(_places_of(users, histories.users, "exclude"), list(map(len, lists)))
-    order = np.argsort(owners, kind="stable")
-    item_ids = items.ids_of(list(itertools.chain(*lists)))[order]
-    return Histories(histories.users, item_ids, offsets_of(owners[order], len(histories)))
+    lists = _of_users(dict(zip(*lists_by_user(values, "exclude"), strict=True)), histories.users, "exclude", [])
+    item_ids = items.ids_of(list(itertools.chain(*lists)))
+    return Histories(histories.users, item_ids, np.cumsum([0, *map(len, lists)]))
 
 
 def one_for_each(
     values: object, histories: Histories, items: Items, argument: str, unknown: bool = False
 ) -> NDArray[np.int64]:
-    """Return an item for each history: of a list in their order, or of a dictionary by user.
-
-    *Shape:* (U,)
-    """
-    wanted = f"`{argument}` must be a list or a dictionary by user"
+    """Return an item for each history: of a list in their order, or of a dictionary by user. *Shape:* (U,)."""
     if isinstance(values, pd.Series) and not isinstance(values.index, pd.RangeIndex):
         have_names = list(histories.users) != list(range(len(histories)))
         values = by_index(values, argument) if have_names else values
     if isinstance(values, Mapping):
-        _places_of(list(values), histories.users, argument)
-        lacking = [user for user in histories.users if user not in values]
-        if lacking:
-            raise UserError(f"`{argument}` has nothing for user {short(lacking[0])}")
-        values = [values[user] for user in histories.users]
-    chosen = list_of(values, wanted)
+        values = _of_users(values, histories.users, argument)
+    chosen = list_of(values, f"`{argument}` must be a list or a dictionary by user")
     if len(chosen) != len(histories):
         raise UserError(f"`{argument}` must be for each of {len(histories)} histories, but is for {len(chosen)}")
-    return items.ids_of(chosen) if unknown else items.known(chosen, argument)
+    return items.ids_of(chosen) if unknown else items.known(chosen, f"`{argument}`")
 
 
 def by_index(column: pd.Series, argument: str) -> dict[Any, Any]:
@@ -192,19 +166,16 @@ def as_pandas(value: object) -> object:
         return value
 
 
-def _places_of(named: list[Any], users: NDArray[np.object_], argument: str) -> NDArray[np.intp]:
-    """Return the places of some users among all."""
-    places: NDArray[np.intp] = pd.Index(users).get_indexer(pd.Index(_column(named)))
-    if (places < 0).any():
-        raise UserError(f"`{argument}` names user {short(named[int(places.argmin())])}, who has no history here")
-    return places
-
-
-def _column(values: Any) -> NDArray[np.object_]:
-    """Return values as an array of objects, whatever they are; tuples stay tuples."""
-    column = np.empty(len(values), dtype=object)
-    column[:] = list(values)
-    return column
+def _of_users(values: Mapping[Any, Any], users: NDArray[np.object_], argument: str, default: Any = None) -> list[Any]:
+    """Return what a dictionary has for each of some users; without a default it must have something for all."""
+    with_history = {*users}
+    for user in values:
+        if user not in with_history:
+            raise UserError(f"`{argument}` names user {short(user)}, who has no history here")
+    for user in users if default is None else ():
+        if user not in values:
+            raise UserError(f"`{argument}` has nothing for user {short(user)}")
+    return [values.get(user, default) for user in users]
 
 
 def _numbers(values: pd.Series, name: str, dates: Dates) -> NDArray[np.float64]:

@@ -7,7 +7,6 @@ from functools import lru_cache
 from logging import getLogger
 from numbers import Number
 from typing import Any
-from uuid import UUID
 
 import numpy as np
 import pandas as pd
@@ -32,8 +31,6 @@ class Items:
         self.tokens: NDArray[np.object_] = np.array(tokens, dtype=object)
         self._index = pd.Index(self.tokens)
         self._warn_once = lru_cache(256)(getLogger(__name__).warning)  # not at each question of the same lists
-        if len(tokens) < 2 or not self._index.is_unique:
-            raise UserError("the items' ids of a model must be at least one, and different from each other")
 
     def ids_of(self, values: Ids | pd.Series) -> NDArray[np.int64]:
         """Return internal ids; :data:`PADDING` for all that is not in the catalogue.
@@ -50,35 +47,27 @@ class Items:
             ids[unknown] = self._index.get_indexer(pd.Index(plain.to_pylist()))
         return np.where(ids < 0, PADDING, ids)
 
-    def known(self, values: object, argument: str) -> NDArray[np.int64]:
-        """Return internal ids of items that must be in the catalogue."""
-        listed = list_of(values, f"`{argument}` must be a list of items")
-        ids = self.ids_of(listed)
-        if unknown := _unknown(listed, ids, argument):
-            raise UserError(unknown)
-        return ids
+    def known(self, values: object, name: str, needed: str = "all") -> NDArray[np.int64]:
+        """Return internal ids of listed items; without ``all`` or ``one`` of them in the catalogue they are refused.
 
-    def those_known(self, values: object, argument: str, needed: bool = False) -> NDArray[np.int64]:
-        """Return internal ids of the items that are in the catalogue; warn once that others are not."""
-        listed = list_of(values, f"`{argument}` must be a list of items")
+        Where not all are ``needed``, others are left out with one warning.
+        """
+        listed = list_of(values, f"{name} must be a list of items")
         ids = self.ids_of(listed)
-        if needed:
-            self.refuse_strangers(f"`{argument}`", listed, ids)
-        if unknown := _unknown(listed, ids, argument):
-            self._warn_once(f"{unknown}; they are left out")
+        unknown = np.flatnonzero(ids == PADDING)
+        if len(unknown):
+            said = self.unknown(name, len(unknown), len(ids), listed[unknown[0]], needed)
+            self._warn_once(f"{said}; they are left out")
         known: NDArray[np.int64] = ids[ids != PADDING]
         return known
 
-    def refuse_strangers(self, name: str, values: Ids, ids: NDArray[np.int64]) -> None:
-        """Refuse items of which none is in the catalogue."""
-        if len(ids) and not ids.any():
-            raise UserError(nothing_known(name, len(ids), next(iter(values)), self.tokens[1:]))
-
-
-def _unknown(values: list[Any], ids: NDArray[np.int64], argument: str) -> str:
-    """Say how many items are not in the catalogue; an empty text if all are."""
-    missing = np.flatnonzero(ids == PADDING)
-    return unknown_items(f"`{argument}`", len(missing), len(ids), values[missing[0]]) if len(missing) else ""
+    def unknown(self, name: str, unknown: int, count: int, example: object, needed: str = "one") -> str:
+        """Say how many of the items that somebody names are not in the catalogue; refuse them if more are needed."""
+        said = f"{name} names {unknown} of {count} items that the model does not know, such as {short(example)}"
+        if needed == "all" or (needed == "one" and unknown == count):
+            known = f"it knows {len(self.tokens) - 1} items, such as {short(self.tokens[1])}"
+            raise UserError(f"{said}; {known}: give both in the same spelling")
+        return said
 
 
 def as_texts(values: Ids | pd.Series) -> NDArray[np.object_]:
@@ -93,7 +82,7 @@ def as_texts(values: Ids | pd.Series) -> NDArray[np.object_]:
 
 def _text(value: object) -> str:
     """Return the text of an id."""
-    if not (value is None or isinstance(value, (str, Number, np.generic, UUID))):
+    if not (value is None or isinstance(value, (str, Number, np.generic))):
         raise UserError(f"ids must be texts or numbers, but one is {short(value)}, of type {type(value).__name__}")
     if isinstance(value, (float, np.floating)) and float(value).is_integer():
         return str(int(value))
@@ -108,16 +97,3 @@ def list_of(values: object, wanted: str) -> list[Any]:
     if is_record or not isinstance(values, Iterable):
         raise UserError(f"{wanted}, but is the {type(values).__name__} {' '.join(short(values).split())}")
     return list(values)
-
-
-def unknown_items(name: str, unknown: int, count: int, example: object) -> str:
-    """Say how many of the items that somebody names a model does not know, with an example."""
-    return f"{name} names {unknown} of {count} items that the model does not know, such as {short(example)}"
-
-
-def nothing_known(name: str, count: int, example: object, items: Sequence[str] | NDArray[np.object_]) -> str:
-    """Say that a model knows none of the items that somebody names, with an example of each side."""
-    return (
-        f"{unknown_items(name, count, count, example)}; it knows {len(items)} items, such as {short(items[0])}: give "
-        "both in the same spelling"
-    )

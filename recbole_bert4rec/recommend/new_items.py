@@ -17,6 +17,7 @@ from scipy.sparse import csr_array, diags_array, eye_array, vstack
 from torch import Tensor
 
 from recbole_bert4rec import checkpoints
+from recbole_bert4rec.checkpoints import Opened
 from recbole_bert4rec.core.growth import (
     CONTENTS,
     FEATURE_VALUES,
@@ -40,7 +41,7 @@ Vector = Sequence[float] | NDArray[np.float32] | Tensor
 
 
 def append_items(
-    path: str | os.PathLike[str],
+    path: str | os.PathLike[str] | Opened,
     neighbours: Mapping[Any, Ids] | None = None,
     vectors: Mapping[Any, Vector] | None = None,
     output: str | os.PathLike[str] | None = None,
@@ -52,7 +53,7 @@ def append_items(
     The scores of all other items stay as they are. A new item counts as never seen in training, and has no features.
 
     Args:
-        path: of a checkpoint.
+        path: of a checkpoint, which may be read already.
         neighbours: for each new item, known items that it is like or that people have beside it. It gets the mean of
             their embeddings and biases, and of what followed them and what they followed, and so about the mean of
             their scores, but for ``seen_bias``. An item with an empty list gets the mean of all items.
@@ -67,21 +68,22 @@ def append_items(
         The model with the new items; they stand after the others, in the order in which they are given.
 
     Raises:
-        UserError: there is no new item; one is known, or given twice; a neighbour is not known; a vector has another
-            length, or numbers that are not finite; or the file is refused as by :func:`~recbole_bert4rec.load`.
+        UserError: an argument has a value that it cannot have, or the file is refused as by
+            :func:`~recbole_bert4rec.load`.
     """
     named, lists = lists_by_user(neighbours or {}, "neighbours")
     vectors = vectors or {}
-    state = with_cold_items(checkpoints.read(path))
+    path, state = path if isinstance(path, Opened) else Opened(os.fspath(path), checkpoints.read(path))
+    state = with_cold_items(state)
     old, weights, new = Items(state["item_tokens"]), state["state_dict"], as_texts([*named, *vectors])
     if not len(new):
-        raise UserError("there is no new item; give `neighbours` or `vectors`")
+        raise UserError("there is no new item; give `neighbours` (--item) or `vectors` (--vectors)")
     if "" in new:
         raise UserError("a new item has an empty id")
     taken = (old.ids_of(new) != PADDING) | pd.Index(new).duplicated()
     if taken.any():
         raise UserError(f"new item {short(new[taken.argmax()])} is known to the model already, or given twice")
-    known = torch.from_numpy(old.known(list(chain.from_iterable(lists)), "neighbours"))
+    known = torch.from_numpy(old.known(list(chain(*lists)), "`neighbours` (--like)"))
     owners = torch.repeat_interleave(torch.tensor([len(some) for some in lists], dtype=torch.int64))
     name = _described_by(weights)
     told = weights[name][-1].repeat(len(vectors), 1)  # of columns that no file gave, nothing is known
@@ -102,17 +104,14 @@ def append_items(
 
 def with_cold_items(state: dict[str, Any]) -> dict[str, Any]:
     """Return the entries of a checkpoint that knows the items, too, that stood in ``item_vectors`` alone."""
-    cold = state.pop("cold_items", None)
-    if cold is None:
-        return state
-    nobody = torch.empty(0, dtype=torch.int64)
-    return with_new_items(state, cold["tokens"], (nobody, nobody), cold["vectors"])
+    cold, nobody = state.pop("cold_items", None), torch.empty(0, dtype=torch.int64)
+    return state if cold is None else with_new_items(state, cold["tokens"], (nobody, nobody), cold["vectors"])
 
 
 def with_new_items(state: dict[str, Any], tokens: Sequence[str], beside: Neighbours, told: Tensor) -> dict[str, Any]:
     """Return the entries of a checkpoint that knows more items; ``told`` are contents or embeddings of the last V.
 
-    *Shape:* beside (P,) each, told (V, D)
+    *Shape:* (P,) each, (V, D)
     """
     weights, many, n_items = state["state_dict"], len(tokens), len(state["item_tokens"])
     all_tokens = [*state["item_tokens"], *tokens]

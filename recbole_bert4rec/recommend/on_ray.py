@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from ray.data import ActorPoolStrategy, DataContext
 from tqdm import tqdm
 
-from recbole_bert4rec.recommend.bulk import Answer, Count, answer_part
+from recbole_bert4rec.recommend.bulk import Answer, answer_part
 from recbole_bert4rec.recommend.recommender import Recommender
 from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.system.ray_cluster import check_workers, start_ray
@@ -49,7 +50,7 @@ def answer_on_ray(
         context = DataContext.get_current()
         context.enable_progress_bars, context.execution_options.preserve_order = False, True
 
-        def answer(parts: Iterable[pd.DataFrame]) -> Iterator[tuple[pd.DataFrame, Count]]:
+        def answer(parts: Iterable[pd.DataFrame]) -> Iterator[tuple[pd.DataFrame, Counter[str]]]:
             blocks: list[Any] = [ray.put(part) for part in parts]
             answers = ray.data.from_pandas_refs(blocks).map_batches(
                 _Actor,

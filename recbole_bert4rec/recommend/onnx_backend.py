@@ -27,10 +27,7 @@ GRAPH, OPTIONS, CATALOGUE, MEMORY = "model.onnx", "options.json", "items.json", 
 
 
 class OnnxBackend:
-    """Computes scores with an exported graph; attributes and functions as of the backend by torch.
-
-    The graph gives the product of vectors and the items' biases; ``seen_bias`` and ``memory`` are added here.
-    """
+    """Computes scores as the backend by torch does: the graph's, with ``seen_bias`` and ``memory`` added here."""
 
     makes_all_scores = True
 
@@ -54,10 +51,7 @@ class OnnxBackend:
     def best(
         self, items: NDArray[np.int64], seen: Pairs, k: int, removed: Pairs, allowed: NDArray[np.int64] | None
     ) -> tuple[Floats, NDArray[np.int64]]:
-        """Return the k best of the allowed items after histories, without those that are removed.
-
-        *Shape:* items (B, L), allowed (C,) -> (B, k) each
-        """
+        """Return the k best of the allowed items, without removed ones. *Shape:* (B, L), (C,) -> (B, k) each."""
         scores = self.scores(items, seen)
         check_scores(scores)  # what is no number is in no order
         scores[removed] = -np.inf
@@ -87,18 +81,14 @@ class OnnxBackend:
         vectors: Floats = self._graph.run(["vectors"], {"items": items})[0]
         return vectors
 
-    def item_vectors(self, with_bias: bool) -> NoReturn:
-        """Refuse: the graph does not give them."""
-        raise UserError(f"{self._folder} is an exported model, which gives no vectors of items; ask its checkpoint")
-
-    def similar(self, items: NDArray[np.int64], k: int, batch_size: int) -> NoReturn:
-        """Refuse: the graph does not give the items' vectors."""
-        self.item_vectors(False)
-
     @property
     def ranker(self) -> NoReturn:
-        """Refuse: there is no network of torch."""
-        raise UserError(f"{self._folder} is an exported model, which has no network of torch; load its checkpoint")
+        """Refuse what the graph does not give: a network of torch, and vectors of items."""
+        raise UserError(
+            f"{self._folder} is an exported model, without network and vectors of items; ask its checkpoint"
+        )
+
+    item_vectors = similar = ranker
 
 
 def exported_model(folder: str | os.PathLike[str], batch_size: int = BATCH_SIZE) -> Recommender:

@@ -12,14 +12,13 @@ from numpy.typing import NDArray
 
 from recbole_bert4rec.options.kinds import AUTO, SWITCH, Kind, or_auto, or_null, whole
 from recbole_bert4rec.recommend.answers import (
+    NOBODY,
     Explanation,
     Floats,
-    NobodyError,
     Vectors,
     ViewedRule,
     check_names_of_columns,
     check_scores,
-    metrics_of,
     most_popular,
     viewed_rule,
 )
@@ -30,7 +29,6 @@ from recbole_bert4rec.recommend.histories import (
     Pairs,
     as_pandas,
     excluded_items,
-    offsets_of,
     one_for_each,
     read_histories,
 )
@@ -57,39 +55,35 @@ class Recommender:
     a history without a known item, items are ranked by how often they stand in training; its scores are the
     logarithms of these counts plus 1.
 
-    Args:
-        backend: computes scores, by torch or onnxruntime.
-        items: external ids by internal id, padding first.
-        config: the options that the model was trained with.
-        stored: the histories that came with the model, if there are any.
-        batch_size: histories that are encoded at once.
+    Methods raise :class:`UserError` for an argument that has a value that it cannot have.
 
     Attributes:
         config: the options that the model was trained with.
         fields: names of the columns of users, items and times.
-        dates: how dates among the times are read: as in the training log.
+        dates: how dates among the times are read, their form and time zone: as in the training log.
         stored: the histories that came with the model; None if there are none.
+        catalogue: external ids by internal id, padding first.
     """
 
     def __init__(
         self,
         backend: TorchBackend | OnnxBackend,
-        items: Items,
+        catalogue: Items,
         config: Mapping[str, Any],
         stored: Histories | None = None,
         batch_size: int = BATCH_SIZE,
     ) -> None:
-        _check("batch_size", batch_size, whole(1))
+        check("batch_size", batch_size, whole(1))
         self.config, self.stored, self.batch_size = config, stored, batch_size
         self.fields: tuple[str, str, str] = tuple(config[name] for name in NAMES_OF_COLUMNS)
-        self.dates = Dates(config.get("date_format"), config.get("timezone"))
-        self._backend, self._items = backend, items
+        self.dates: Dates = config.get("date_format"), config.get("timezone")
+        self._backend, self.catalogue = backend, catalogue
         self._popularity: Floats = np.log(backend.counts + 1.0).astype(np.float32)
 
     @property
     def items(self) -> list[str]:
         """External ids of the catalogue."""
-        return list(self._items.tokens[1:])
+        return list(self.catalogue.tokens[1:])
 
     @property
     def counts(self) -> NDArray[np.int64]:
@@ -112,9 +106,6 @@ class Recommender:
         Args:
             histories: as the class takes them; None for those that came with the model.
             warn: of interactions that are left out.
-
-        Raises:
-            UserError: they have another form.
         """
         if isinstance(histories, Histories):
             return histories
@@ -128,7 +119,7 @@ class Recommender:
         given, time = as_pandas(histories), self.fields[2]
         if isinstance(given, Mapping) and {*self.fields[:2]} <= given.keys():
             raise UserError("the histories are a dictionary of columns; make a frame of it: pandas.DataFrame(...)")
-        known = read_histories(given, self._items, self.fields, self.dates)
+        known = read_histories(given, self.catalogue, self.fields, self.dates)
         if warn and known.skipped:
             getLogger(__name__).warning(
                 f"{known.skipped} of {known.skipped + len(known.items)} interactions are left out: the model does not "
@@ -160,34 +151,29 @@ class Recommender:
         Returns:
             Columns user, item (named as in :attr:`fields`), rank from 1, and score; users in the order in which they
             were given, the best item first.
-
-        Raises:
-            UserError: an argument has a value that it cannot have.
         """
-        _check("k", k, whole(1))
-        _check("filter_viewed", filter_viewed, or_auto(SWITCH))
-        leave_out = self.viewed.left_out if filter_viewed == AUTO else filter_viewed
+        check("k", k, whole(1))
+        check("filter_viewed", filter_viewed, or_auto(SWITCH))
+        leave_out = self.viewed.left_out if filter_viewed == AUTO else bool(filter_viewed)
         known = self.read(histories)
         for_all, by_user = (None, exclude) if isinstance(exclude, Mapping) else (exclude, None)
         allowed = self._allowed(items_to_recommend, for_all)
-        excluded = None if by_user is None else excluded_items(by_user, known, self._items)
-        k = min(k, len(self._items.tokens) - 1 if allowed is None else len(allowed))
+        excluded = excluded_items(by_user or {}, known, self.catalogue)
+        k = min(k, len(self.catalogue.tokens) - 1 if allowed is None else len(allowed))
         scores = np.full((len(known), k), -np.inf, dtype=np.float32)
         items = np.zeros((len(known), k), dtype=np.int64)
         for rows, has_known in self._batches(known, self._backend.makes_all_scores):
             seen = known.pairs(rows)
-            removed = seen if leave_out else (seen[0][:0], seen[1][:0])
-            if excluded is not None:
-                more = excluded.pairs(rows)
-                removed = np.concatenate([removed[0], more[0]]), np.concatenate([removed[1], more[1]])
+            places, taken = np.hstack([excluded.pairs(rows), *[seen] * leave_out])
             if has_known:
-                best = self._backend.best(self._shown(known, rows), seen, k, removed, allowed)
+                best = self._backend.best(known.latest(rows, self._backend.longest), seen, k, (places, taken), allowed)
             else:
-                best = most_popular(self._popularity, len(rows), k, removed, allowed)
+                best = most_popular(self._popularity, len(rows), k, (places, taken), allowed)
             scores[rows], items[rows] = best
         check_scores(scores)
         rows, columns = np.isfinite(scores).nonzero()
-        return self._table(known, rows, items[rows, columns], scores[rows, columns], columns + 1)
+        of = self.fields[0], known.users[rows]
+        return self._table(*of, items[rows, columns], scores[rows, columns], columns + 1)
 
     def score(self, histories: ByUser | pd.DataFrame | Histories, items: Ids) -> pd.DataFrame:
         """Score some items for each history; higher is more likely next.
@@ -198,16 +184,13 @@ class Recommender:
 
         Returns:
             Columns user, item and score, in the order in which they were given.
-
-        Raises:
-            UserError: the model does not know one of the items.
         """
-        chosen, known = self._items.known(items, "items"), self.read(histories)
+        chosen, known = self.catalogue.known(items, "`items`"), self.read(histories)
         scores = np.empty((len(known), len(chosen)), dtype=np.float32)
         for rows, _, all_scores in self._scored(known):
             scores[rows] = all_scores[:, chosen]
         rows, columns = np.divmod(np.arange(scores.size), max(1, len(chosen)))
-        return self._table(known, rows, chosen[columns], scores.ravel())
+        return self._table(self.fields[0], known.users[rows], chosen[columns], scores.ravel())
 
     def rank_of(
         self,
@@ -225,14 +208,11 @@ class Recommender:
 
         Returns:
             Columns user, item, rank from 1, and score.
-
-        Raises:
-            UserError: the model does not know one of the items.
         """
         known = self.read(histories)
-        targets = one_for_each(items, known, self._items, "items")
+        targets = one_for_each(items, known, self.catalogue, "items")
         ranks, scores = self._ranks(known, targets, filter_viewed)
-        return self._table(known, np.arange(len(known)), targets, scores, ranks)
+        return self._table(self.fields[0], known.users, targets, scores, ranks)
 
     def evaluate(
         self,
@@ -252,24 +232,27 @@ class Recommender:
 
         Returns:
             ``mrr@K``, ``ndcg@K`` and ``hit@K`` for each K, and ``users``, how many there are.
-
-        Raises:
-            UserError: there is nobody to evaluate, or an argument has a value that it cannot have.
         """
         for k in topk:
-            _check("topk", k, whole(1))
+            check("topk", k, whole(1))
         known = self.read(histories)
         if targets is None:
             known, wanted = known.without_last()
         else:
-            wanted = one_for_each(targets, known, self._items, "targets", unknown=True)
+            wanted = one_for_each(targets, known, self.catalogue, "targets", unknown=True)
         if not len(known):
-            raise NobodyError
-        ranks, _ = self._ranks(known, wanted, filter_viewed)
-        return metrics_of(np.where(wanted == PADDING, np.inf, ranks), topk)
+            raise UserError(NOBODY)
+        ranks = np.where(wanted == PADDING, np.inf, self._ranks(known, wanted, filter_viewed)[0])
+        metrics = {}
+        for k in topk:
+            hit = ranks <= k
+            metrics[f"mrr@{k}"] = float(np.mean(hit / ranks))
+            metrics[f"ndcg@{k}"] = float(np.mean(hit / np.log2(ranks + 1)))
+            metrics[f"hit@{k}"] = float(np.mean(hit))
+        return {**metrics, "users": float(len(ranks))}
 
     def similar_items(self, items: Ids, k: int = 10) -> pd.DataFrame:
-        """Return the k items whose vectors have the highest cosine with an item's, the item itself left out.
+        """Return the k items whose vectors have the highest cosine with an item's, itself left out; not if exported.
 
         Args:
             items: external ids.
@@ -277,34 +260,22 @@ class Recommender:
 
         Returns:
             Columns target_ITEM, ITEM (the name in :attr:`fields`), rank from 1, and score, the cosine.
-
-        Raises:
-            UserError: the model does not know one of the items, or was exported.
         """
-        _check("k", k, whole(1))
-        targets, field = self._items.known(items, "items"), self.fields[1]
-        cosines, others = self._backend.similar(targets, min(k, len(self._items.tokens) - 2), self.batch_size)
+        check("k", k, whole(1))
+        targets = self.catalogue.known(items, "`items`")
+        cosines, others = self._backend.similar(targets, min(k, len(self.catalogue.tokens) - 2), self.batch_size)
         rows, columns = np.isfinite(cosines).nonzero()
-        return pd.DataFrame(
-            {
-                f"target_{field}": self._items.tokens[targets[rows]],
-                field: self._items.tokens[others[rows, columns]],
-                "rank": columns + 1,
-                "score": cosines[rows, columns],
-            }
-        )
+        of = f"target_{self.fields[1]}", self.catalogue.tokens[targets[rows]]
+        return self._table(*of, others[rows, columns], cosines[rows, columns], columns + 1)
 
     def item_vectors(self, with_bias: bool = False) -> Vectors:
-        """Return the vector of each item.
+        """Return the vector of each item; an exported model has none.
 
         Args:
             with_bias: add the item's bias as a last number. The product with :meth:`user_vectors` of the same kind is
                 then the score that items are ranked by, but for ``seen_bias`` and ``memory``.
-
-        Raises:
-            UserError: the model was exported.
         """
-        return Vectors(self._items.tokens[1:], self._backend.item_vectors(with_bias)[1:])
+        return Vectors(self.catalogue.tokens[1:], self._backend.item_vectors(with_bias)[1:])
 
     def user_vectors(
         self,
@@ -321,7 +292,7 @@ class Recommender:
         vectors = np.zeros((len(known), self._backend.hidden_size), dtype=np.float32)
         for rows, has_known in self._batches(known, False):
             if has_known:
-                vectors[rows] = self._backend.vectors(self._shown(known, rows))
+                vectors[rows] = self._backend.vectors(known.latest(rows, self._backend.longest))
         if with_bias:
             vectors = np.hstack([vectors, np.ones((len(known), 1), np.float32)])
         return Vectors(known.users, vectors)
@@ -334,63 +305,45 @@ class Recommender:
             item: to explain.
 
         Returns:
-            The score, and a table of influences: the score less that of the history without the item.
-
-        Raises:
-            UserError: the model does not know the item, or no item of the history.
+            The item, its score, and a table with a row for each item of the history that the model sees, oldest first:
+            ``position`` counts back from the end, 0 is the last; ``item``; ``influence``, by how much the score would
+            be lower without it.
         """
-        (target,), whole_history = self._items.known([item], "item"), self.read([history]).items
+        (target,), whole_history = self.catalogue.known([item], "`item`"), self.read([history]).items
         if not len(whole_history):
             raise UserError("`history` has no item that the model knows, so nothing can be explained by it")
         length = len(whole_history)
         left_out = np.arange(max(0, length - self._backend.longest), length)
         lists = [whole_history, *(np.delete(whole_history, place) for place in left_out)]
-        owners = np.repeat(np.arange(len(lists)), [len(some) for some in lists])
-        asked = Histories(np.arange(len(lists)).astype(object), np.concatenate(lists), offsets_of(owners, len(lists)))
-        shown, score = self._shown(asked, np.arange(len(lists))), np.empty(len(lists), np.float32)
+        places, offsets = np.arange(len(lists)), np.cumsum([0, *map(len, lists)])
+        asked = Histories(places.astype(object), np.concatenate(lists), offsets)
+        shown, score = asked.latest(places, self._backend.longest), np.empty(len(lists), np.float32)
         size = self._rows_at_once()
-        for rows in np.split(np.arange(len(lists)), range(size, len(lists), size)):
+        for rows in np.split(places, range(size, len(lists), size)):
             score[rows] = self._backend.scores(shown[rows], asked.pairs(rows))[:, target]
         influences = {
             "position": np.arange(len(left_out))[::-1],
-            "item": self._items.tokens[whole_history[left_out]],
+            "item": self.catalogue.tokens[whole_history[left_out]],
             "influence": score[0] - score[1:],
         }
-        return Explanation(str(self._items.tokens[target]), float(score[0]), pd.DataFrame(influences))
-
-    def check_known(self, name: str, items: Ids) -> None:
-        """Refuse items of which the model knows none.
-
-        Args:
-            name: of the items in messages, such as a flag.
-            items: external ids.
-
-        Raises:
-            UserError: with an example of each side.
-        """
-        self._items.refuse_strangers(name, items, self._items.ids_of(items))
-
-    def in_spelling(self, items: Ids) -> list[str]:
-        """Return ids of items as the training had them, ``12`` for ``12.0``; those of other items as they are."""
-        known = zip(items, self._items.ids_of(items), strict=True)
-        return [str(item if number == PADDING else self._items.tokens[number]) for item, number in known]
+        return Explanation(str(self.catalogue.tokens[target]), float(score[0]), pd.DataFrame(influences))
 
     def _allowed(self, items: Ids | None, exclude: Ids | None) -> NDArray[np.int64] | None:
         """Return the items that may be recommended, ascending; None for all."""
         if items is None and exclude is None:
             return None
-        allowed = np.arange(1, len(self._items.tokens))
+        allowed = np.arange(1, len(self.catalogue.tokens))
         if items is not None:
-            allowed = np.unique(self._items.those_known(items, "items_to_recommend", needed=True))
+            allowed = np.unique(self.catalogue.known(items, "`items_to_recommend`", "one"))
         if exclude is not None:
-            allowed = np.setdiff1d(allowed, self._items.those_known(exclude, "exclude"))
+            allowed = np.setdiff1d(allowed, self.catalogue.known(exclude, "`exclude`", "none"))
         if not len(allowed):
             raise UserError("`items_to_recommend` and `exclude` leave nothing to recommend")
         return allowed
 
     def _rows_at_once(self) -> int:
         """Return how many histories are scored at once, if all scores of theirs are made."""
-        return max(1, min(self.batch_size, SCORES_AT_ONCE // len(self._items.tokens)))
+        return max(1, min(self.batch_size, SCORES_AT_ONCE // len(self.catalogue.tokens)))
 
     def _batches(self, histories: Histories, all_scores: bool) -> Iterator[tuple[NDArray[np.intp], bool]]:
         """Yield rows of similar length, the longest first, and True; then those without a known item, and False."""
@@ -402,16 +355,12 @@ class Recommender:
             for begin in range(0, len(some), size):
                 yield some[begin : begin + size], has_known
 
-    def _shown(self, histories: Histories, rows: NDArray[np.intp]) -> NDArray[np.int64]:
-        """Return the items of some histories that the model reads, padded on the right. *Shape:* (B, L)."""
-        return histories.latest(rows, self._backend.longest)
-
     def _scored(self, histories: Histories) -> Iterator[tuple[NDArray[np.intp], Pairs, Floats]]:
         """Yield rows of histories, their pairs, and the scores of all items. *Shape:* (B,), (P,) each, (B, N)."""
         for rows, has_known in self._batches(histories, True):
             seen = histories.pairs(rows)
             if has_known:
-                scores = self._backend.scores(self._shown(histories, rows), seen)
+                scores = self._backend.scores(histories.latest(rows, self._backend.longest), seen)
             else:
                 scores = np.tile(self._popularity, (len(rows), 1))
             check_scores(scores)
@@ -424,7 +373,7 @@ class Recommender:
 
         A target stands in the middle of the items with its score, or just after it.
         """
-        _check("filter_viewed", filter_viewed, or_null(SWITCH))
+        check("filter_viewed", filter_viewed, or_null(SWITCH))
         leave_out = self.config["exclude_seen"] if filter_viewed is None else filter_viewed
         ranks = np.empty(len(histories), dtype=np.int64)
         values = np.empty(len(histories), dtype=np.float32)
@@ -442,21 +391,20 @@ class Recommender:
 
     def _table(
         self,
-        histories: Histories,
-        rows: NDArray[np.intp],
+        field: str,
+        values: NDArray[np.object_],
         items: NDArray[np.int64],
         scores: Floats,
         ranks: NDArray[np.int64] | None = None,
     ) -> pd.DataFrame:
-        """Return a table with a row for each of some pairs of history and item."""
-        user, item, _ = self.fields
-        check_names_of_columns(user, item)
-        columns = {user: histories.users[rows], item: self._items.tokens[items]}
+        """Return a table of users, or items, and of items with their scores. *Shape:* (P,) each."""
+        check_names_of_columns(field, self.fields[1])
+        columns = {field: values, self.fields[1]: self.catalogue.tokens[items]}
         rank = {} if ranks is None else {"rank": ranks}
         return pd.DataFrame({**columns, **rank, "score": scores}).infer_objects()
 
 
-def _check(name: str, value: object, kind: Kind) -> None:
+def check(name: str, value: object, kind: Kind) -> None:
     """Refuse an argument's value that is not of its kind."""
     if not kind.accepts(value):
         raise UserError(f"`{name}` must be {kind.wanted}, but is {short(value)}")

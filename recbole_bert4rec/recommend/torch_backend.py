@@ -17,13 +17,12 @@ from recbole_bert4rec.core.beyond_paper import Contents
 from recbole_bert4rec.core.encoder import EncoderOptions
 from recbole_bert4rec.core.growth import CONTENTS, FEATURE_VALUES, VECTORS, feature_table
 from recbole_bert4rec.core.ranker import Catalogue, Ranker
-from recbole_bert4rec.options.kinds import misfits
 from recbole_bert4rec.options.table import OPTIONS
 from recbole_bert4rec.options.user_models import chosen, class_name, known_as, named_in_file
 from recbole_bert4rec.recommend.answers import Floats
 from recbole_bert4rec.recommend.histories import Histories, Pairs
 from recbole_bert4rec.recommend.ids import Items
-from recbole_bert4rec.recommend.recommender import BATCH_SIZE, Recommender
+from recbole_bert4rec.recommend.recommender import BATCH_SIZE, Recommender, check
 from recbole_bert4rec.system.constants import PADDING, OptionValues
 from recbole_bert4rec.system.errors import UserError
 
@@ -37,6 +36,7 @@ class TorchBackend:
     Attributes:
         counts: how often each item stands in training. *Shape:* (N,)
         longest: items of a history that the model reads, at most.
+        seen_bias: the learnt number that is added to the scores of seen items; None if the option is off.
         makes_all_scores: whether all scores of a history are in memory when its best items are looked for.
     """
 
@@ -46,20 +46,13 @@ class TorchBackend:
         self.ranker, self.counts = ranker, counts.cpu().numpy()
         self.longest = ranker.objective.max_length - ranker.objective.appended
         self.hidden_size = ranker.encoder.options.hidden_size
-
-    @property
-    def seen_bias(self) -> float | None:
-        """The learnt number that is added to the scores of a history's items; None if the option is off."""
-        return None if self.ranker.seen_bias is None else self.ranker.seen_bias.item()
+        self.seen_bias = None if ranker.seen_bias is None else ranker.seen_bias.item()
 
     @torch.no_grad()
     def best(
         self, items: NDArray[np.int64], seen: Pairs, k: int, removed: Pairs, allowed: NDArray[np.int64] | None
     ) -> Best:
-        """Return the k best of the allowed items after histories, without those that are removed.
-
-        *Shape:* items (B, L), allowed (C,) -> (B, k) each
-        """
+        """Return the k best of the allowed items, without removed ones. *Shape:* (B, L), (C,) -> (B, k) each."""
         vectors, shown = self._encode(items)
         catalogue = self.ranker.catalogue(None if allowed is None else self._tensor(allowed))
         return _numpy(catalogue.best(vectors, k, self.ranker.changes(shown, self._pairs(removed), self._pairs(seen))))
@@ -130,8 +123,7 @@ def checkpoint_model(
     user_class = _class_in(path, config["model"], model)
     if logit_adjustment is not None:
         config["logit_adjustment"] = logit_adjustment
-        if wrong := misfits(config, {"logit_adjustment": OPTIONS["logit_adjustment"].kind}):
-            raise UserError(" ".join(wrong))
+        check("logit_adjustment", logit_adjustment, OPTIONS["logit_adjustment"].kind)
     for name, weight in state["state_dict"].items():
         if not weight.sum().isfinite() and not weight.isfinite().all():
             raise UserError(f"{path}: weight {name!r} has values that are not finite numbers; train the model again")
@@ -159,27 +151,23 @@ class _DataSet:
     def __init__(
         self, state: Mapping[str, Any], features: tuple[tuple[Tensor, int], ...], contents: Contents | None
     ) -> None:
-        self.counts, self.features, self.contents = state["item_counts"], features, contents
+        self.counts: Tensor = state["item_counts"]
+        self.features, self.contents = features, contents
         self.item_num = len(self.counts)
         tokens = {token: number for number, token in enumerate(state["item_tokens"])}
         self.field2token_id = {state["config"]["ITEM_ID_FIELD"]: tokens}
         self._preloaded = state.get("preload_weight", {})
 
     def num(self, field: str) -> int:
-        """Return N, whatever the column: a checkpoint knows items alone."""
-        return self.item_num
+        return self.item_num  # whatever the column: a checkpoint knows items alone
 
     def training_counts(self) -> Tensor:
-        """Return how often each item stands in training. *Shape:* (N,)."""
-        counts: Tensor = self.counts
-        return counts
+        return self.counts
 
     def item_features(self, names: list[str]) -> tuple[tuple[Tensor, int], ...]:
-        """Return those of ``selected_features``; see :attr:`EncoderOptions.features`."""
         return self.features
 
     def get_preload_weight(self, field: str) -> NDArray[np.float64]:
-        """Return the table of a field, as RecBole's data set does."""
         if field not in self._preloaded:
             raise ValueError(f"Field [{field}] not in preload_weight")
         table: NDArray[np.float64] = self._preloaded[field].numpy()

@@ -18,6 +18,7 @@ from prometheus_client import Counter
 
 from recbole_bert4rec.logs.items import read_names
 from recbole_bert4rec.recommend.recommender import Recommender
+from recbole_bert4rec.system.constants import PADDING
 from recbole_bert4rec.system.environment import folder_of_recbole
 from recbole_bert4rec.system.errors import UserError
 
@@ -81,7 +82,7 @@ class FollowedCheckpoint:
     """A checkpoint, a file or an exported folder, that is loaded again, as a new ``current``, whenever it changes."""
 
     def __init__(self, path: str, load: Callable[[str], Recommender], items: str | None) -> None:
-        self._path, self._load, self._seen, self._loads = Path(path), load, _stamp(Path(path)), 0
+        self._path, self._load, self._stamp, self._loads = Path(path), load, _stamp(Path(path)), 0
         model = load(path)
         self._names = _names_beside(self._path, model) if items is None else _read_names(items, model)
         self._take(model)
@@ -106,10 +107,10 @@ class FollowedCheckpoint:
 
     def update(self) -> None:
         """Load the checkpoint if it has changed; keep the old model if that fails."""
-        seen = _stamp(self._path)
-        if seen is None or seen == self._seen:
+        stamp = _stamp(self._path)
+        if stamp is None or stamp == self._stamp:
             return
-        self._seen = seen
+        self._stamp = stamp
         try:
             self._take(self._load(str(self._path)))
             result, said = "done", "was loaded anew"
@@ -132,8 +133,11 @@ def _stamp(path: Path) -> list[tuple[int, int, int]] | None:
 def _read_names(path: str, model: Recommender) -> dict[str, str]:
     """Return the names of a file: those of its first column that is called, or ends with, name or title."""
     ids, names = read_names(path, model.fields[1])
-    model.check_known(f"--items={path}", ids)
-    return {item: name for item, name in zip(model.in_spelling(ids), names, strict=True) if name}
+    catalogue = model.catalogue
+    catalogue.known(ids, f"--items={path}", "one")
+    numbers = catalogue.ids_of(ids)  # names of items that a later checkpoint may know are kept
+    spelt = np.where(numbers == PADDING, ids, catalogue.tokens[numbers])
+    return {item: name for item, name in zip(spelt, names, strict=True) if name}
 
 
 def _names_beside(checkpoint: Path, model: Recommender) -> dict[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -16,16 +17,22 @@ from recbole_bert4rec.logs import interactions
 from recbole_bert4rec.recommend import bulk
 from recbole_bert4rec.recommend.recommender import Recommender
 from recbole_bert4rec.system.errors import UserError
-from tests.helpers.trained import ROWS, trained
+from tests.helpers.trained import ROWS, trained_in
 
 FRAME = pd.DataFrame(ROWS, columns=["user_id", "item_id", "timestamp"])
 SHUFFLED = FRAME.sample(frac=1.0, random_state=1)
+INPUT = ["recommend", "--input=log.csv", "--output=top.csv"]
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return trained_in(tmp_path_factory.mktemp("trained"), keep_histories=True).file
 
 
 @pytest.fixture
-def model(write_inter: Any, monkeypatch: pytest.MonkeyPatch) -> Recommender:
+def model(checkpoint: str, monkeypatch: pytest.MonkeyPatch) -> Recommender:
     """A checkpoint, ``m.pth``, and a log of several parts, ``log.csv``."""
-    Path(trained(write_inter, keep_histories=True).file).rename("m.pth")
+    shutil.copy(checkpoint, "m.pth")
     SHUFFLED.to_csv("log.csv", index=False)
     monkeypatch.setattr(interactions, "_PART", 60)
     return load("m.pth", "cpu")
@@ -53,19 +60,19 @@ def test_a_file_is_answered_as_the_model_answers_it(output: str, model: Recommen
         assert [str(kind) for kind in parquet.read_schema(output).types] == ["string", "string", "int64", "float"]
 
 
-def test_users_for_whom_no_item_is_left_are_counted_apart(
+def test_users_without_an_item_that_is_left_or_known_are_counted_apart(
     model: Recommender, capsys: pytest.CaptureFixture[str]
 ) -> None:
     Path("only.txt").write_text("i3\n")
-    seen = FRAME[FRAME["item_id"] == "i3"]["user_id"].nunique()
-    assert 0 < seen < 30
-    assert (
-        ask("recommend", "--input=log.csv", "--output=top.csv", "--items_to_recommend=only.txt", "--filter_viewed=True")
-        == 0
-    )
+    unknown = [f"x{n}" if user == "u1" else item for n, (user, item, _) in enumerate(ROWS)]
+    FRAME.assign(item_id=unknown).to_csv("log.csv", index=False)
+    had = FRAME[(FRAME["item_id"] == "i3") & (FRAME["user_id"] != "u1")]["user_id"].nunique()
+    assert 0 < had < 29
+    assert ask(*INPUT, "--items_to_recommend=only.txt", "--filter_viewed=True") == 0
     said = capsys.readouterr().err
-    assert f"{30 - seen} users" in said
-    assert f"{seen} users have no row" in said
+    for words in (f"{30 - had} users", f"{had} users have no row", "1 users have no other ones"):
+        assert words in said
+    assert "u1" in set(pd.read_csv("top.csv")["user_id"])
 
 
 def test_without_an_input_those_in_the_checkpoint_get_recommendations(model: Recommender) -> None:
@@ -74,7 +81,7 @@ def test_without_an_input_those_in_the_checkpoint_get_recommendations(model: Rec
 
 
 def test_a_command_that_is_stopped_or_refused_leaves_nothing_behind(
-    model: Recommender, monkeypatch: pytest.MonkeyPatch
+    model: Recommender, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     Path("top.csv").write_text("old")
     before = set(Path().rglob("*"))
@@ -88,29 +95,25 @@ def test_a_command_that_is_stopped_or_refused_leaves_nothing_behind(
             return answer(*arguments)  # noqa: B023
 
         monkeypatch.setattr(bulk, "answer_part", stopped)
-        assert ask("recommend", "--input=log.csv", "--output=top.csv") == code
+        assert ask(*INPUT) == code
         monkeypatch.setattr(bulk, "answer_part", answer)
         assert begun == [1, 1, 1]
         assert Path("top.csv").read_text() == "old"
         assert set(Path().rglob("*")) == before
+    monkeypatch.setattr(interactions, "connected", lambda folder: Path("no").stat())  # the input, not the output
+    assert ask(*INPUT) == 2
+    assert "error: log.csv cannot be read: No such file" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("size", [1, 60])
-def test_metrics_of_a_file_are_those_of_the_model(
-    size: int, model: Recommender, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(interactions, "_PART", size)
+def test_metrics_of_a_file_are_those_of_the_model(model: Recommender, capsys: pytest.CaptureFixture[str]) -> None:
     wanted = model.evaluate(FRAME, topk=(3, 10))
     pd.concat([SHUFFLED, SHUFFLED[:1].assign(user_id="with one item")]).to_csv("log.csv", index=False)
-    assert ask("evaluate", "--input=log.csv", "--topk=3,10") == 0
-    assert json.loads(capsys.readouterr().out) == pytest.approx(wanted, abs=1e-6)
     last = FRAME.groupby("user_id").tail(1)
     FRAME.drop(last.index).to_csv("before.csv", index=False)
     last[["user_id", "item_id"]].to_csv("after.csv", index=False)
-    assert ask("evaluate", "--input=before.csv", "--targets=after.csv", "--topk=3,10") == 0
-    assert json.loads(capsys.readouterr().out) == pytest.approx(wanted, abs=1e-6)
-    assert ask("evaluate", "--topk=3,10") == 0
-    assert json.loads(capsys.readouterr().out) == pytest.approx(wanted, abs=1e-6)
+    for files in (["--input=log.csv"], ["--input=before.csv", "--targets=after.csv"], []):
+        assert ask("evaluate", *files, "--topk=3,10") == 0
+        assert json.loads(capsys.readouterr().out) == pytest.approx(wanted, abs=1e-6)
 
 
 def test_similar_items_are_listed_for_those_that_are_named_or_for_all(
@@ -133,7 +136,6 @@ def test_info_names_what_is_in_a_checkpoint(model: Recommender, capsys: pytest.C
     assert "keep_histories True" in said["changed"]
 
 
-INPUT = ["recommend", "--input=log.csv", "--output=top.csv"]
 WRONG = [
     (["recommend", "--input=log.csv", "--output=top.txt"], "--output"),
     (["recommend", "--input=no.csv", "--output=top.csv"], "--input=no.csv"),
@@ -159,9 +161,10 @@ WRONG = [
     (["evaluate", "--input=log.csv", "--targets=others.csv"], "30 users"),
     (["similar", "--item=x"], "'x'"),
     (["similar", "--item=i1", "--items=a.txt"], "--items"),
-    (["info", "--device=cuda:99"], "--device=cuda:99"),
+    (["similar", "--device=cuda:99"], "--device=cuda:99"),
     (["info", "--checkpoint=no.pth"], "no.pth"),
     (["evaluate", "--checkpoint=folder"], "folder is not a folder that"),
+    (["append", "--output=n.pth"], "(--item) or `vectors`"),
     (["append", "--checkpoint=folder", "--item=new", "--output=n.pth"], "folder is a folder, such as `export`"),
 ]
 
@@ -190,41 +193,24 @@ def test_mistakes_are_named_in_one_line_and_change_no_file(
         assert {file for file in Path().rglob("*") if file.is_file()} == {*before}, arguments
 
 
-def test_dates_are_read_by_the_form_that_is_given(model: Recommender) -> None:
-    Path("dates.csv").write_text("user_id,item_id,timestamp\nu,i1,02/01/2026\nu,i2,01/02/2026\n")
+def test_dates_are_read_by_the_form_that_is_given_or_as_in_the_training(model: Recommender) -> None:
+    frame = pd.DataFrame({"user_id": ["u"] * 2, "item_id": ["i1", "i2"], "timestamp": ["02/01/2026", "01/02/2026"]})
+    frame.to_csv("dates.csv", index=False)
     command = ["recommend", "--input=dates.csv", "--output=top.csv", "--k=3"]
     for form, history in (("%d/%m/%Y", ["i1", "i2"]), ("%m/%d/%Y", ["i2", "i1"])):
         assert ask(*command, f"--date_format={form}", "--timezone=Europe/Berlin") == 0
         assert_top(model.recommend({"u": history}, k=3))
-
-
-def test_dates_are_read_as_in_the_training_where_nothing_is_given(model: Recommender) -> None:
-    model.dates = model.dates._replace(form="%d/%m/%Y")
-    frame = pd.DataFrame({"user_id": ["u"] * 2, "item_id": ["i1", "i2"], "timestamp": ["02/01/2026", "01/02/2026"]})
-    assert model.read(frame).items.tolist() == model.read([["i1", "i2"]]).items.tolist()
-    model.dates = model.dates._replace(form="%m/%d/%Y")
-    assert model.read(frame).items.tolist() == model.read([["i2", "i1"]]).items.tolist()
+        model.dates = form, None
+        assert model.read(frame).items.tolist() == model.read([history]).items.tolist()
 
 
 def test_a_file_of_items_has_any_form_that_text_editors_give_it(model: Recommender) -> None:
     wanted = model.recommend(SHUFFLED, exclude=["i3", "i4"])
-    texts = {"quoted": '"i3"\n"i4"\n', "spaced": " i3 \r\ni4\r\n", "some": "i3\ni4\nno such\n"}
-    for form, text in texts.items():
-        for encoding in ("utf-8", "utf-8-sig", "utf-16"):
-            Path("not.txt").write_bytes(text.encode(encoding))
-            assert ask("recommend", "--input=log.csv", "--output=top.csv", "--exclude=not.txt") == 0, form
-            assert_top(wanted)
-
-
-def test_a_user_of_whose_items_the_model_knows_none_is_counted(
-    model: Recommender, capsys: pytest.CaptureFixture[str]
-) -> None:
-    FRAME.assign(item_id=[f"x{n}" if user == "u1" else item for n, (user, item, _) in enumerate(ROWS)]).to_csv(
-        "part.csv", index=False
-    )
-    assert ask("recommend", "--input=part.csv", "--output=top.csv") == 0
-    assert "1 users have no other ones" in capsys.readouterr().err
-    assert "u1" in set(pd.read_csv("top.csv")["user_id"])
+    texts = {"utf-8": '"i3"\n"i4"\n', "utf-8-sig": " i3 \r\ni4\r\n", "utf-16": "i3\ni4\nno such\n"}
+    for encoding, text in texts.items():
+        Path("not.txt").write_bytes(text.encode(encoding))
+        assert ask(*INPUT, "--exclude=not.txt") == 0, encoding
+        assert_top(wanted)
 
 
 def test_evaluate_counts_who_and_what_is_left_out(
@@ -260,3 +246,30 @@ def test_a_text_of_another_form_is_read_as_the_flags_say(model: Recommender) -> 
     found = pd.read_csv("top.csv")
     assert_top(model.recommend(SHUFFLED, k=2), found.assign(user_id=found["user_id"].str[1:]))
     assert ask("recommend", "--input=other.csv", *flags[1:]) == 2
+
+
+def test_append_writes_a_checkpoint_that_knows_new_items(
+    model: Recommender, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["append", "--output=more.pth"]
+    assert ask(*command, "--item=new", "--like=i3,i5", "--item=any") == 0
+    more = load("more.pth", "cpu")
+    assert more.items[-2:] == ["new", "any"]
+    scores = more.score([["i1", "i2"]], ["i3", "i5", "new"])["score"]
+    assert scores.iloc[2] == pytest.approx(scores.iloc[:2].mean(), abs=1e-4)
+    for flags, named in ((["--item=i3"], "'i3'"), (["--item=x", "--like=i3,no"], "(--like) names 1 of 2 items")):
+        assert ask(*command, *flags) == 2
+        assert named in capsys.readouterr().err
+
+
+def test_append_takes_new_items_by_their_contents(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path(trained_in(tmp_path, item_vectors="vectors.parquet").file).rename("m.pth")
+    for items, code, said in (
+        (["i3", "cold"], 2, "all 2 are known"),
+        (["i3", "blue", "cold"], 0, "1 of them new; 2 of grown.parquet were known"),
+    ):
+        vectors = [[1.0, 2.0, 3.0, 4.0, 5.0]] * len(items)
+        pd.DataFrame({"item_id": items, "vector": vectors}).to_parquet("grown.parquet")
+        assert ask("append", "--vectors=grown.parquet", "--output=more.pth") == code
+        assert said in capsys.readouterr().err
+    assert load("more.pth", "cpu").items[-3:] == ["cold", "colder", "blue"]

@@ -14,8 +14,7 @@ from urllib.request import Request, urlopen
 import pytest
 
 from recbole_bert4rec import load
-from tests.helpers.data import inter_writer
-from tests.helpers.trained import trained
+from tests.helpers.trained import trained_in
 
 for library in ("fastapi", "uvicorn", "prometheus_client"):
     pytest.importorskip(library, reason="the service needs `[serve]`")
@@ -74,11 +73,8 @@ class Service:
 @pytest.fixture(scope="module", name="files")
 def files_of_two_models(tmp_path_factory: pytest.TempPathFactory) -> Files:
     folder = tmp_path_factory.mktemp("served")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
-        patch.setattr("sys.argv", ["pytest"])
-        for name in ("BERT4Rec", "SASRecPlus"):
-            shutil.copy(trained(inter_writer(folder), model=name).file, f"{name}.pth")
+    for name in ("BERT4Rec", "SASRecPlus"):
+        shutil.copy(trained_in(folder, model=name).file, folder / f"{name}.pth")
     (folder / "names").mkdir()
     (folder / "names" / "toy.item").write_text("\n".join(NAMES) + "\n")
     return Files(*(str(folder / name) for name in ("BERT4Rec.pth", "SASRecPlus.pth", "names/toy.item")))

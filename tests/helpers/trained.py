@@ -6,10 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import pytest
 import torch
 
 from recbole_bert4rec.core.memory import Memory
 from recbole_bert4rec.plugin.trainer import transitions_of
+from tests.helpers.data import inter_writer
 from tests.helpers.runs import Rankings, make_config, make_trainer, prepare
 
 K = 6
@@ -88,6 +90,16 @@ def trained(write_inter: Any, learnt: float = -3.0, model: str = "BERT4Rec", **o
         options["item_vectors"] = write_vectors(Path(found["data_path"]) / options["item_vectors"])
     config = make_config(model, **{**found, **SMALL, **PROTOCOL, "load_col": COLUMNS, **options})
     return Trained(config, learnt)
+
+
+def trained_in(folder: Path, **options: Any) -> Trained:
+    """The same in a folder of its own, for all tests of a module."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setattr("sys.argv", ["pytest"])
+        found = trained(inter_writer(folder), **options)
+        found.file = str(folder / found.file)
+    return found
 
 
 def lists_of(table: pd.DataFrame) -> dict[Any, list[str]]:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
-from tests.helpers.trained import Trained, trained
+from recbole_bert4rec import Recommender, load
+from tests.helpers.trained import Trained, trained_in
+
+
+@pytest.fixture(scope="session")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Trained:
+    return trained_in(tmp_path_factory.mktemp("small"))
 
 
 @pytest.fixture
-def small(write_inter: Any) -> Trained:
-    return trained(write_inter)
+def model(small: Trained) -> Recommender:
+    return load(small.file, "cpu")

@@ -13,15 +13,10 @@ import pyarrow as pa
 import pytest
 import torch
 
-from recbole_bert4rec import Recommender, UserError, load, run
+from recbole_bert4rec import Recommender, UserError, append_items, checkpoints, load, run
 from tests.helpers.programs import BLOCKED, ROOT
 from tests.helpers.runs import QUIET, make_config
 from tests.helpers.trained import CHOICES, PROTOCOL, ROWS, SMALL, K, Trained, lists_of, trained
-
-
-@pytest.fixture
-def model(small: Trained) -> Recommender:
-    return load(small.file, "cpu")
 
 
 @pytest.mark.parametrize(
@@ -69,6 +64,8 @@ def test_scores_ranks_and_vectors_say_the_same_as_recommendations(small: Trained
     np.testing.assert_allclose(together["score_x"], together["score_y"], atol=1e-4)
     ranks = model.rank_of(histories, targets).merge(whole, on=["user_id", "item_id"])
     assert ranks["rank_x"].tolist() == ranks["rank_y"].tolist()
+    one_unknown = model.evaluate(histories, {**targets, next(iter(histories)): "nope"}, topk=(1, 26))
+    assert one_unknown["hit@26"] == pytest.approx(1 - 1 / len(histories))
     items, users = model.item_vectors(with_bias=True), model.user_vectors(histories, with_bias=True)
     assert items.ids.tolist() == model.items
     products = users.vectors @ items.vectors.T
@@ -120,6 +117,10 @@ def test_without_a_known_item_the_most_frequent_of_training_come_first(
         found = small.dataset.token2id("item_id", rows["item_id"].to_numpy())
         assert counts[found].tolist() == sorted(counts[1:], reverse=True)[:5]
         np.testing.assert_allclose(rows["score"], np.log(counts[found] + 1.0), rtol=1e-6)
+    popular = lists_of(table)[0]
+    assert lists_of(model.recommend({"a": []}, k=3, exclude={"a": popular[1:3]})) == {"a": [popular[0], *popular[3:]]}
+    some = [popular[place] for place in (4, 0, 1)]
+    assert lists_of(model.recommend([[]], items_to_recommend=some))[0] == [*some[1:], some[0]]
     assert "1 of 2" in caplog.text
     assert "'nope'" in caplog.text
     assert model.rank_of([[]], table["item_id"][:1])["rank"].tolist() == [1]
@@ -200,34 +201,24 @@ def test_an_explanation_says_what_the_score_would_be_without_an_item(choice: dic
             assert row.influence == pytest.approx(score - without, abs=1e-4)
 
 
-def test_histories_in_the_checkpoint_are_everybodys_to_the_last(write_inter: Any) -> None:
-    found = trained(write_inter, keep_histories=True)
-    loaded = load(found.file)
-    frame = pd.DataFrame(ROWS, columns=["user_id", "item_id", "timestamp"])
-    pd.testing.assert_frame_equal(
-        loaded.recommend(k=3).sort_values(["user_id", "rank"]).reset_index(drop=True),
-        loaded.recommend(frame, k=3).sort_values(["user_id", "rank"]).reset_index(drop=True),
-        check_exact=False,
-    )
-    histories, targets = found.histories()
-    wanted = loaded.evaluate(histories, targets)
-    assert loaded.evaluate() == pytest.approx(wanted, abs=1e-6)
-
-
 @pytest.mark.parametrize("exclude_seen", [False, True])
-def test_a_run_recommends_as_its_checkpoint_does(exclude_seen: bool, write_inter: Any) -> None:
+def test_a_run_recommends_as_its_checkpoint_does_from_everybodys_history_to_the_last(
+    exclude_seen: bool, write_inter: Any
+) -> None:
     options = {**QUIET, **write_inter(ROWS), **SMALL, "exclude_seen": exclude_seen, "seen_bias": False}
     result = run(options={**options, "keep_histories": True}, recommend="top.csv", k=4)
-    model = load(result.checkpoint, device="cpu")
-    pd.testing.assert_frame_equal(pd.read_csv("top.csv"), model.recommend(k=4), check_dtype=False, rtol=1e-5)
+    model, frame = (
+        load(result.checkpoint, device="cpu"),
+        pd.DataFrame(ROWS, columns=["user_id", "item_id", "timestamp"]),
+    )
+    everybody = model.recommend(k=4)
+    pd.testing.assert_frame_equal(pd.read_csv("top.csv"), everybody, check_dtype=False, rtol=1e-5)
+    by_rank = [
+        table.sort_values(["user_id", "rank"], ignore_index=True) for table in (everybody, model.recommend(frame, k=4))
+    ]
+    pd.testing.assert_frame_equal(*by_rank, check_exact=False)
+    assert model.evaluate() == pytest.approx(model.evaluate(frame), abs=1e-6)
     assert model.viewed.left_out is exclude_seen
-
-
-def test_an_unknown_target_is_a_miss(small: Trained, model: Recommender) -> None:
-    histories, targets = small.histories()
-    users = list(histories)
-    found = model.evaluate(histories, {**targets, users[0]: "nope"}, topk=(1, 26))
-    assert found["hit@26"] == pytest.approx(1 - 1 / len(users))
 
 
 WRONG = [
@@ -292,6 +283,51 @@ def test_the_logit_adjustment_may_be_chosen_anew(small: Trained) -> None:
     for value in (1e30, float("nan"), -1):
         with pytest.raises(UserError, match="`logit_adjustment`"):
             load(small.file, logit_adjustment=value)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_scores_that_are_no_finite_numbers_are_refused_where_they_are_loaded_or_asked_for(
+    value: float, small: Trained, model: Recommender
+) -> None:
+    state = checkpoints.read(small.file)
+    name = next(name for name, weight in state["state_dict"].items() if weight.is_floating_point())
+    state["state_dict"][name].view(-1)[-1] = value
+    checkpoints.write("odd.pth", state)
+    with pytest.raises(UserError, match=rf"odd\.pth.*'{name}'"):
+        load("odd.pth")
+    model.ranker.encoder.output_bias[3] = torch.nan
+    for ask in (model.recommend, model.evaluate):
+        with pytest.raises(UserError, match="scores"):
+            ask(small.histories()[0])
+
+
+def test_ranks_are_those_of_a_naive_twin_with_and_without_seen_items(small: Trained, model: Recommender) -> None:
+    model.ranker.encoder.output_bias.copy_(model.ranker.encoder.output_bias.round())
+    model.ranker.encoder.item_embedding.weight.zero_()  # scores are biases: many are equal
+    histories, targets = small.histories()
+    scores = model.score(histories, model.items)
+    for filter_viewed in (False, True):
+        ranks = model.rank_of(histories, targets, filter_viewed=filter_viewed)["rank"].tolist()
+        for (user, items), rank in zip(histories.items(), ranks, strict=True):
+            own = scores[scores["user_id"] == user].set_index("item_id")["score"]
+            others = own.drop({targets[user], *(items if filter_viewed else ())})
+            above, equal = (others > own[targets[user]]).sum(), (others == own[targets[user]]).sum()
+            assert rank == 1 + above + np.ceil(equal / 2)
+
+
+def test_items_of_one_vector_are_judged_as_they_are_recommended(small: Trained) -> None:
+    model = append_items(small.file, {f"new{n}": ["i3"] for n in range(40)}, device="cpu")
+    histories = small.histories()[0]
+    targets = {user: f"new{n}" for n, user in enumerate(histories)}
+    ranks = model.rank_of(histories, targets, filter_viewed=False)["rank"]
+    table = model.recommend(histories, k=len(model.items), filter_viewed=False)
+    table = table[table["item_id"].str.startswith("new")]
+    middle = table.groupby("user_id")["rank"].mean()
+    # products of one vector may differ in their last bits, by their place in the catalogue
+    assert np.abs(ranks.to_numpy() - middle[list(histories)].to_numpy()).mean() < 4
+    found = model.evaluate(histories, targets, topk=[10], filter_viewed=False)
+    shown = table[table["rank"] <= 10]["user_id"].nunique()
+    assert found["hit@10"] == (ranks <= 10).mean() <= shown / len(histories)
 
 
 def test_a_process_with_neither_recbole_nor_data_recommends(small: Trained, model: Recommender) -> None:

@@ -337,8 +337,8 @@ FAULTS = (
     _fault(
         "exclude by position",
         "recommend/histories.py",
-        "offsets_of(owners[order], len(histories))",
-        "offsets_of(owners, len(histories))",
+        "[values.get(user, default) for user in users]",
+        "[*values.values()]",
         "ask",
         "recommend/test_recommender.py",
     ),
