@@ -158,13 +158,9 @@ class Callbacks(list[Callback]):
                 callback.restore(states[name])
 
     def _named(self) -> dict[str, Callback]:
-        """Return the callbacks by the names of their classes, with a number from the second of a class on."""
+        """Return the callbacks by the names of their classes and their numbers among those of a class."""
         names = [type(callback).__name__ for callback in self]
-        numbers = [names[:place].count(name) + 1 for place, name in enumerate(names)]
-        return {
-            name if number == 1 else f"{name} {number}": callback
-            for name, number, callback in zip(names, numbers, self, strict=True)
-        }
+        return {f"{name} {names[:place].count(name)}": self[place] for place, name in enumerate(names)}
 
 
 class Observed(Trainer):

@@ -34,17 +34,11 @@ _MANY = 0.01
 
 
 class BERT4RecDataset(FastLoading):
-    """The rows, splits and order of RecBole's SequentialDataset; histories are cut out when a row is asked for.
+    """The rows, splits and order of RecBole's SequentialDataset; histories are cut out when a row is asked for."""
 
-    Attributes:
-        sequences: all interactions; train, valid and test share them, and their rows point into them.
-        log_size: of the whole log; set when it is split.
-        full_sequence_of_user: users with items, and for each the sequence that holds all of them. *Shape:* (S,), (S,)
-    """
-
-    sequences: Sequences
-    full_sequence_of_user: tuple[Tensor, Tensor]
-    log_size: LogSize
+    sequences: Sequences  # of all interactions; train, valid and test share them, and their rows point into them
+    full_sequence_of_user: tuple[Tensor, Tensor]  # users with items, and the sequence of all of each's; (S,), (S,)
+    log_size: LogSize  # of the whole log; set when it is split
     inter_feat: Interaction
 
     def _our_option(self, name: str) -> Any:
@@ -129,10 +123,7 @@ class BERT4RecDataset(FastLoading):
             self.set_field_property(field, kind, FeatureSource.INTERACTION, length)
 
     def sequence_of(self, rows: Interaction) -> Tensor:
-        """Return the sequence of each row: its user's, or the row's own in a benchmark file.
-
-        *Shape:* (R,)
-        """
+        """Return the sequence of each row, (R,): its user's, or the row's own in a benchmark file."""
         return rows[SEQUENCE] if SEQUENCE in rows else rows[self.uid_field]
 
     def __getitem__(
@@ -239,10 +230,7 @@ class BERT4RecDataset(FastLoading):
         return datasets
 
     def training_counts(self) -> Tensor:
-        """Count the occurrences of each item in this part's sequences.
-
-        *Shape:* (N,)
-        """
+        """Count the occurrences of each item in this part's sequences, (N,)."""
         _, begin, length = self.slices()
         return self.sequences.counts_in(begin, length, self.item_num)
 
