@@ -91,10 +91,10 @@ class CheckedLoading(Dataset):
                 raise UserError(f"`threshold: {field}` needs numbers, but the column holds texts")
         for field, wanted in (self.config["val_interval"] or {}).items():
             name, kind = f"val_interval: {field}", self.field2type.get(field)
-            if kind is None:
-                raise UserError(f"`{name}`: `load_col` loads no such column, but {short_list(self.field2type)}")
-            if kind in (FeatureType.TOKEN_SEQ, FeatureType.FLOAT_SEQ):
-                raise UserError(f"`{name}`: a row has several values, by which RecBole cannot filter; leave it out")
+            if kind not in (FeatureType.TOKEN, FeatureType.FLOAT):  # RecBole cannot filter by several values of a row
+                raise UserError(
+                    f"`{name}` must be a column of one value that `load_col` loads: {short_list(self.field2type)}"
+                )
             if kind == FeatureType.TOKEN:
                 _check_texts(self, name, field, wanted)
             elif mistakes := misfits({name: wanted}, {name: INTERVALS}):
@@ -198,6 +198,17 @@ class FastLoading(CheckedLoading, SequentialDataset):
                 else:
                     feat[alias] = feat[alias].map(lambda items: renumbered[np.asarray(items, dtype=np.int64)])
             self.field2id_token[alias], self.field2token_id[alias] = tokens, numbers
+
+    def _data_filtering(self) -> None:
+        """Filter as RecBole does; name the filters if they leave nothing."""
+        try:
+            super()._data_filtering()
+        except ValueError as error:
+            if "feat is empty" not in str(error):  # the message of RecBole's _reset_index
+                raise
+            names = ("val_interval", *COUNTS, "filter_inter_by_user_or_item")
+            filters = {name: self.config[name] for name in names if self.config[name]}
+            raise UserError(f"the filters leave nothing of data set {self.dataset_name!r}: {filters}") from error
 
     def _filter_inter_by_user_or_item(self) -> None:
         """Drop interactions whose user or item has no row in the .user or .item file, and report how many."""
