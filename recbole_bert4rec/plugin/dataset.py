@@ -209,8 +209,6 @@ class BERT4RecDataset(FastLoading):
         split = {"benchmark_filename": files} if files else split
         check_not_empty([len(dataset) for dataset in datasets], split, self.dataset_name)
         self._report_unseen_targets(datasets)
-        for dataset in datasets:
-            dataset.inter_feat = _PointedRows(dataset.inter_feat, dataset)
         return datasets
 
     def _split(self) -> list[BERT4RecDataset]:
@@ -258,19 +256,6 @@ class BERT4RecDataset(FastLoading):
                     f"{unseen} of {len(dataset)} {name} targets are items that no training sequence holds; "
                     "they are ranked like all others"
                 )
-
-
-class _PointedRows(Interaction):
-    """Rows that point to histories; a history is cut out when it is read, for instance by RecBole's transforms."""
-
-    def __init__(self, rows: Interaction, dataset: BERT4RecDataset) -> None:
-        super().__init__(rows.interaction)
-        self._dataset = dataset
-
-    def __getitem__(self, index: Any) -> Any:
-        if isinstance(index, str) and index not in self.interaction:
-            self.interaction[index] = self._dataset[torch.arange(len(self))][index]
-        return super().__getitem__(index)
 
 
 def _rows(table: Interaction, index: Tensor) -> Interaction:
