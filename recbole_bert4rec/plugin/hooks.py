@@ -175,8 +175,7 @@ _recboles: dict[tuple[str, str], Any] = {}
 
 def apply() -> None:
     """Make the changes that are not made yet; a second call adds those that waited for their module."""
-    check_recbole_version(recbole.__version__)
-    check_pandas_version(pandas.__version__)
+    check_versions(recbole.__version__, pandas.__version__)
     for hook in HOOKS:
         if state_of(hook) == "to be made":
             _make(hook)
@@ -225,25 +224,20 @@ def _inside(module: Any, names: list[str], value: object) -> object:
     return StandIn(module, **{names[0]: _inside(getattr(module, names[0]), names[1:], value)})
 
 
-def check_recbole_version(version: str) -> None:
-    """Refuse another series of RecBole, and warn of another release of the same."""
-    if version == SUPPORTED_RECBOLE:
-        return
-    message = f"recbole_bert4rec was made for RecBole {SUPPORTED_RECBOLE}, but {version} is installed"
-    if version.split(".")[:2] != SUPPORTED_RECBOLE.split(".")[:2]:
-        raise ImportError(f"{message}; {INSTALL_RECBOLE}")
-    warnings.warn(f"{message}; it may not work", stacklevel=3)
-
-
-def check_pandas_version(version: str) -> None:
-    """Refuse a pandas with which RecBole computes something else, and says nothing.
+def check_versions(of_recbole: str, of_pandas: str) -> None:
+    """Refuse another series of RecBole and pandas 3; warn of another release of the same series.
 
     RecBole fills missing values with ``frame[field].fillna(..., inplace=True)`` (dataset.py:644), which changes nothing
     from pandas 3 on: ratings stay NaN, and ids become -2^63.
     """
-    if int(version.split(".")[0]) >= 3:
+    message = f"recbole_bert4rec was made for RecBole {SUPPORTED_RECBOLE}, but {of_recbole} is installed"
+    if of_recbole.split(".")[:2] != SUPPORTED_RECBOLE.split(".")[:2]:
+        raise ImportError(f"{message}; {INSTALL_RECBOLE}")
+    if of_recbole != SUPPORTED_RECBOLE:
+        warnings.warn(f"{message}; it may not work", stacklevel=3)
+    if int(of_pandas.split(".")[0]) >= 3:
         raise ImportError(
-            f"pandas {version} is installed, with which RecBole {SUPPORTED_RECBOLE} silently loses missing values; "
+            f"pandas {of_pandas} is installed, with which RecBole {SUPPORTED_RECBOLE} silently loses missing values; "
             "pip install 'pandas<3'"
         )
 

@@ -140,11 +140,11 @@ def test_functions_that_travel_to_other_processes_bring_our_package_along(name: 
 
 def test_another_series_of_recbole_and_pandas_3_are_refused_and_another_release_warned_of() -> None:
     with pytest.raises(ImportError, match=r"1\.1\.0"):
-        hooks.check_recbole_version("1.1.0")
+        hooks.check_versions("1.1.0", "2.3.3")
     with pytest.warns(UserWarning, match=r"1\.2\.2"):
-        hooks.check_recbole_version("1.2.2")
+        hooks.check_versions("1.2.2", "2.3.3")
     with pytest.raises(ImportError, match=r"pandas 3\.0\.1"):
-        hooks.check_pandas_version("3.0.1")
+        hooks.check_versions("1.2.1", "3.0.1")
 
 
 def test_a_data_set_that_recbole_saved_is_known_by_our_options_too_each_once() -> None:
