@@ -45,15 +45,23 @@ class Evil:
         return (Path.touch, (Path("pwned"),))
 
 
-def test_a_trainer_of_recbole_reads_the_checkpoints_that_this_process_saved(write_inter: Any) -> None:
+def test_a_trainer_of_recbole_reads_the_checkpoints_that_this_process_saved_and_metrics_are_numbers_of_python(
+    write_inter: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     trainer, fresh, test = trained(write_inter)
     with replaced(trainer_module, "torch", torch), pytest.raises(Exception, match="weights_only"):
         trainer.evaluate(test)
+    seen = []
+    monkeypatch.setattr(type(trainer.model), "load_other_parameter", lambda *_: seen.append(torch.load))
     wanted = trainer.evaluate(test)
-    assert "ndcg@10" in wanted
+    assert [function.__module__ for function in seen] == ["torch.serialization"]  # of all but that file of RecBole's
     assert wanted == fresh.evaluate(test, model_file=trainer.saved_model_file)
     fresh.resume_checkpoint(trainer.saved_model_file)
     assert fresh.start_epoch == 1
+    assert {type(value) for value in wanted.values()} == {float}
+    numpys = Trainer.evaluate(trainer, test, load_best_model=False)
+    assert np.float64 in {type(value) for value in numpys.values()}
+    assert list(wanted.items()) == list(numpys.items())
 
 
 def test_recbole_unpickles_the_file_of_nobody_else_unless_torch_is_told_to(
@@ -77,15 +85,6 @@ def test_recbole_unpickles_the_file_of_nobody_else_unless_torch_is_told_to(
         assert (config["model"], type(model).__name__, dataset.user_num) == ("GRU4Rec", "GRU4Rec", 10)
         for name, weight in trainer.model.state_dict().items():
             assert torch.equal(weight, model.state_dict()[name])
-
-
-def test_reading_a_checkpoint_of_recbole_leaves_torch_load_alone(write_inter: Any, monkeypatch: Any) -> None:
-    trainer, _, test = trained(write_inter)
-    seen = []
-    monkeypatch.setattr(type(trainer.model), "load_other_parameter", lambda *_: seen.append(torch.load))
-    trainer.evaluate(test)
-    assert seen == [torch.load]
-    assert torch.load.__module__ == "torch.serialization"
 
 
 @pytest.mark.parametrize("patched", [False, True])
@@ -119,15 +118,6 @@ def test_metrics_of_coverage_and_popularity_can_be_collected(write_inter: Any) -
     assert first == trainer.evaluate(valid, load_best_model=False)  # what was set aside is put back
     with pytest.raises(AttributeError, match="cpu"):
         original(Collector.get_data_struct)(trainer.eval_collector)
-
-
-def test_metrics_are_numbers_of_python(write_inter: Any) -> None:
-    trainer, _, test = trained(write_inter)
-    metrics = trainer.evaluate(test)
-    assert {type(value) for value in metrics.values()} == {float}
-    numpys = Trainer.evaluate(trainer, test, load_best_model=False)
-    assert np.float64 in {type(value) for value in numpys.values()}
-    assert list(metrics.items()) == list(numpys.items())
 
 
 def test_a_download_ends_well_without_process_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.helpers.data import inter_writer
 from tests.helpers.programs import ROOT, python
 
 GUEST = ROOT / "tests" / "helpers" / "guest.py"
@@ -27,106 +28,107 @@ MORE = {
     **dict.fromkeys(("NARM", "STAMP", "LightSANs", "CORE", "NextItNet", "HGN", "SRGNN"), SOFTMAX),
     **{name: {"loss_type": "BPR"} for name in ("FPMC", "Caser")},
 }
-
-
 OWN = {**SOFTMAX, "transform": "mask_itemseq", "mask_ratio": 0.3, "n_heads": 1, "inner_size": 8}
 
 
-def runs(mode: str, folder: Path, data: dict[str, Any], models: dict[str, Any]) -> dict[str, Any]:
-    """What each model leaves, see ``tests/helpers/guest.py``."""
-    options = {**QUIET, **SMALL, "data_path": data["data_path"]}
+OF_ITS_OWN = """
+import argparse
+import torch
+from recbole.config import Config
+from recbole.data import create_dataset, data_preparation
+from recbole.data.dataset import Dataset, SequentialDataset
+from recbole.model.abstract_recommender import SequentialRecommender
+from recbole.model.sequential_recommender import SASRec as Theirs
+from recbole.trainer import Trainer
+from recbole.utils import InputType
+
+sys.argv = ["theirs.py", "--output_dir=out", "--top_n=10"]
+flags = argparse.ArgumentParser()
+flags.add_argument("--output_dir")
+flags.add_argument("--top_n")
+flags.parse_args()
+options = {**asked["options"], "train_neg_sample_args": None}
+
+class SASRec(Theirs):
+    def __init__(self, config, dataset):
+        super().__init__(config, dataset)
+        self.alpha = [config[name] for name in ("my_alpha",)][0]
+
+class BERT4Rec(SequentialRecommender):
+    input_type = InputType.POINTWISE
+
+    def __init__(self, config, dataset):
+        super().__init__(config, dataset)
+        self.items, self.loss = torch.nn.Embedding(self.n_items, 8), torch.nn.CrossEntropyLoss()
+
+    def full_sort_predict(self, rows):
+        items = self.items(rows[self.ITEM_SEQ])
+        return self.gather_indexes(items, rows[self.ITEM_SEQ_LEN] - 1) @ self.items.weight.T
+
+    def calculate_loss(self, rows):
+        return self.loss(self.full_sort_predict(rows), rows[self.POS_ITEM_ID])
+
+class MyDataset(SequentialDataset):
+    def _data_processing(self):
+        super()._data_processing()
+        self.note = self.config["my_note"]
+
+class MyTrainer(Trainer):
+    def __init__(self, config, model):
+        super().__init__(config, model)
+        self.note = config["my_note"]
+
+defaults = dict(n_heads=1, inner_size=8, hidden_dropout_prob=0.1, attn_dropout_prob=0.1, hidden_act="gelu",
+                layer_norm_eps=1e-12, initializer_range=0.02, loss_type="CE")
+for model in (SASRec, BERT4Rec):
+    config = Config(model, "toy", config_dict={**options, **defaults, "my_alpha": 0.5, "my_note": "x"})
+    dataset = MyDataset(config)
+    made = create_dataset(config)
+    train, valid, test = data_preparation(config, dataset)
+    trainer = MyTrainer(config, model(config, train.dataset))
+    trainer.fit(train, valid, saved=False)
+    metrics = trainer.evaluate(test, load_best_model=False)
+    print(type(made).__name__, type(train).__name__, trainer.note, dataset.note, "ndcg@10" in metrics)
+print(Config("Pop", "toy", config_dict={**options, "my_note": 1, "device": "cuda", "gpu_id": -1})["my_note"])
+config = Config("BERT4Rec", "toy", config_dict=options)
+print("output_dir" in config.cmd_config_dict)
+"""
+
+
+def runs(mode: str, folder: Path, models: dict[str, Any], then: str = "") -> tuple[dict[str, Any], list[str]]:
+    """What each model leaves, see ``tests/helpers/guest.py``; and what the same program prints afterwards."""
+    data = inter_writer(folder)(ROWS, header=HEADER)
+    options = {**QUIET, **SMALL, "data_path": "data"}
     asked = json.dumps({"dataset": data["dataset"], "options": options, "models": models})
-    lines = python(GUEST.read_text("utf-8"), mode, asked, folder=folder)
-    return dict(map(json.loads, lines))
+    lines = python(GUEST.read_text("utf-8") + then, mode, asked, folder=folder)
+    return dict(map(json.loads, lines[: len(models)])), lines[len(models) :]
+
+
+@pytest.fixture(scope="module")
+def guest(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], list[str]]:
+    return runs("guest", tmp_path_factory.mktemp("guest"), {**SIX, "RecBoleBERT4Rec": OWN}, then=OF_ITS_OWN)
 
 
 def test_six_models_are_bit_for_bit_as_without_the_import_and_recboles_bert4rec_under_its_other_name(
-    write_inter: Any, tmp_path: Path
+    guest: tuple[dict[str, Any], list[str]], tmp_path: Path
 ) -> None:
-    data = write_inter(ROWS, header=HEADER)
-    stock = runs("stock", tmp_path / "stock", data, {**SIX, "BERT4Rec": OWN})
-    guest = runs("guest", tmp_path / "guest", data, {**SIX, "RecBoleBERT4Rec": OWN})
-    assert {model: guest[model] for model in SIX} == {model: stock[model] for model in SIX}
+    stock, _ = runs("stock", tmp_path, {**SIX, "BERT4Rec": OWN})
+    assert {model: guest[0][model] for model in SIX} == {model: stock[model] for model in SIX}
     assert all(isinstance(found, dict) for found in stock.values())
     for result in ("losses", "validation", "test", "weights"):
-        assert guest["RecBoleBERT4Rec"][result] == stock["BERT4Rec"][result]
+        assert guest[0]["RecBoleBERT4Rec"][result] == stock["BERT4Rec"][result]
 
 
 @pytest.mark.slow
-def test_models_of_all_families_are_bit_for_bit_as_without_the_import(write_inter: Any, tmp_path: Path) -> None:
-    data = write_inter(ROWS, header=HEADER)
-    stock, guest = (runs(mode, tmp_path / mode, data, MORE) for mode in ("stock", "guest"))
+def test_models_of_all_families_are_bit_for_bit_as_without_the_import(tmp_path: Path) -> None:
+    (stock, _), (guest, _) = (runs(mode, tmp_path / mode, MORE) for mode in ("stock", "guest"))
     run = {model: found for model, found in stock.items() if isinstance(found, dict)}  # on these libraries
     assert {model: guest[model] for model in run} == run
     assert len(SIX) + len(run) >= 25, MORE.keys() - run.keys()
 
 
-def test_a_programs_own_flags_keys_and_classes_are_its_own(write_inter: Any, tmp_path: Path) -> None:
-    data = write_inter(ROWS, header=HEADER)
-    program = f"""
-        import argparse
-        import recbole_bert4rec
-        import torch
-        from recbole.config import Config
-        from recbole.data import create_dataset, data_preparation
-        from recbole.data.dataset import Dataset, SequentialDataset
-        from recbole.model.abstract_recommender import SequentialRecommender
-        from recbole.model.sequential_recommender import SASRec as Theirs
-        from recbole.trainer import Trainer
-        from recbole.utils import InputType
-
-        flags = argparse.ArgumentParser()
-        flags.add_argument("--output_dir")
-        flags.add_argument("--top_n")
-        flags.parse_args()
-        options = {{**{QUIET!r}, **{SMALL!r}, "data_path": {data["data_path"]!r}, "train_neg_sample_args": None}}
-
-        class SASRec(Theirs):
-            def __init__(self, config, dataset):
-                super().__init__(config, dataset)
-                self.alpha = [config[name] for name in ("my_alpha",)][0]
-
-        class BERT4Rec(SequentialRecommender):
-            input_type = InputType.POINTWISE
-
-            def __init__(self, config, dataset):
-                super().__init__(config, dataset)
-                self.items, self.loss = torch.nn.Embedding(self.n_items, 8), torch.nn.CrossEntropyLoss()
-
-            def full_sort_predict(self, rows):
-                items = self.items(rows[self.ITEM_SEQ])
-                return self.gather_indexes(items, rows[self.ITEM_SEQ_LEN] - 1) @ self.items.weight.T
-
-            def calculate_loss(self, rows):
-                return self.loss(self.full_sort_predict(rows), rows[self.POS_ITEM_ID])
-
-        class MyDataset(SequentialDataset):
-            def _data_processing(self):
-                super()._data_processing()
-                self.note = self.config["my_note"]
-
-        class MyTrainer(Trainer):
-            def __init__(self, config, model):
-                super().__init__(config, model)
-                self.note = config["my_note"]
-
-        defaults = dict(n_heads=1, inner_size=8, hidden_dropout_prob=0.1, attn_dropout_prob=0.1, hidden_act="gelu",
-                        layer_norm_eps=1e-12, initializer_range=0.02, loss_type="CE")
-        for model in (SASRec, BERT4Rec):
-            config = Config(model, "toy", config_dict={{**options, **defaults, "my_alpha": 0.5, "my_note": "x"}})
-            dataset = MyDataset(config)
-            made = create_dataset(config)
-            train, valid, test = data_preparation(config, dataset)
-            trainer = MyTrainer(config, model(config, train.dataset))
-            trainer.fit(train, valid, saved=False)
-            metrics = trainer.evaluate(test, load_best_model=False)
-            print(type(made).__name__, type(train).__name__, trainer.note, dataset.note, "ndcg@10" in metrics)
-        print(Config("Pop", "toy", config_dict={{**options, "my_note": 1, "device": "cuda", "gpu_id": -1}})["my_note"])
-        config = Config("BERT4Rec", "toy", config_dict=options)
-        print("output_dir" in config.cmd_config_dict)
-    """
-    lines = python(program, "--output_dir=out", "--top_n=10", folder=tmp_path / "theirs")
-    assert lines == ["SequentialDataset TrainDataLoader x x True"] * 2 + ["1", "True"]
+def test_a_programs_own_flags_keys_and_classes_are_its_own(guest: tuple[Any, list[str]]) -> None:
+    assert guest[1] == ["SequentialDataset TrainDataLoader x x True"] * 2 + ["1", "True"]
 
 
 def test_a_program_that_imports_recbole_first_keeps_its_names_and_trains_our_model_or_is_refused_by_name(
