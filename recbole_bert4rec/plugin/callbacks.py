@@ -158,9 +158,10 @@ class Callbacks(list[Callback]):
                 callback.restore(states[name])
 
     def _named(self) -> dict[str, Callback]:
-        """Return the callbacks by the names of their classes and their numbers among those of a class."""
+        """Return the callbacks by the names of their classes, with a number from the second of a class on."""
         names = [type(callback).__name__ for callback in self]
-        return {f"{name} {names[:place].count(name)}": self[place] for place, name in enumerate(names)}
+        numbered = (f"{name} {names[:place].count(name) + 1}".removesuffix(" 1") for place, name in enumerate(names))
+        return dict(zip(numbered, self, strict=True))
 
 
 class Observed(Trainer):
