@@ -17,8 +17,10 @@ from recbole_bert4rec.core import beyond_paper
 from recbole_bert4rec.core.beyond_paper import Contents, ItemContents, uniform
 from recbole_bert4rec.core.encoder import BERT4RecEncoder, EncoderOptions
 from recbole_bert4rec.logs.items import read_item_vectors
+from recbole_bert4rec.recommend.export import export
 from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.training.run import RunResult, run
+from tests.helpers.extras import needs_onnx
 from tests.helpers.runs import MRR_OF_3, QUIET, StopAfter, make_config, prepare
 
 ROOT = Path(__file__).parents[2]
@@ -220,6 +222,20 @@ def test_items_without_interactions_take_no_part_in_evaluation_and_are_those_tha
         file.write(bytes(Path(result.checkpoint).stat().st_size))  # nothing is read from it any more
     pd.testing.assert_frame_equal(model.score(asked[:2], [*alone.items]), both)
     assert model.config["item_vectors"] == [path]
+
+
+@needs_onnx
+@pytest.mark.slow
+def test_the_graph_has_them_too(grouped: dict[str, Any], tmp_path: Path) -> None:
+    model = load(trained_on(grouped).checkpoint, "cpu")
+    wanted = model.recommend([OF_GROUP[1]], k=12)
+    assert "cold1" in wanted["item_id"].tolist()
+    export(model, tmp_path / "exported")
+    with pytest.raises(UserError, match="cold_items"):
+        load(tmp_path / "exported", cold_items=False)
+    exported = load(tmp_path / "exported").recommend([OF_GROUP[1]], k=12)
+    assert exported["item_id"].tolist() == wanted["item_id"].tolist()
+    assert np.allclose(exported["score"], wanted["score"], atol=1e-4)
 
 
 def test_a_resumed_run_ends_as_one_that_never_stopped_and_a_warm_start_reads_the_new_file(
