@@ -45,7 +45,7 @@ from recbole_bert4rec.system.files import locked
 from recbole_bert4rec.system.processes import FailedError, in_own_process
 from recbole_bert4rec.system.scoped import restored_environment
 from recbole_bert4rec.training.afterwards import test_weights
-from recbole_bert4rec.training.build import read_dataset, translate_errors
+from recbole_bert4rec.training.build import read_dataset
 from recbole_bert4rec.training.inputs import check_places, resolve, user_layers
 from recbole_bert4rec.training.record import counted, in_json, write_json
 from recbole_bert4rec.training.screen import no_bars, say, shown
@@ -269,7 +269,7 @@ def attempt_setting(
     """Return the record of a setting's run, or ``{"reason": ...}`` if the run failed."""
     arguments = {**of_run, "seed": setting.get("seed", of_run["seed"]), "options": {**setting, **options, **more}}
     try:
-        record = translate_errors(lambda: run_once(**arguments, test=False, watch=watch), "the configuration")
+        record = run_once(**arguments, test=False, watch=watch)
     except (FailedError, UserError) as error:  # the second one before a process begins
         return {"reason": " ".join(str(error).split())}
     return {"reason": "its score is not a number"} if record["best_valid_score"] is None else record
@@ -308,7 +308,7 @@ def _options_of(shared: Mapping[str, Any], layers: Layers, options: Mapping[str,
 def _config(shared: Mapping[str, Any], options: Mapping[str, Any]) -> Config:
     """Return RecBole's configuration of a trial."""
     layers = Layers(files=shared["config_files"], options=options)
-    return translate_errors(lambda: PluginConfig(shared["model"], shared["dataset"], layers), "the configuration")
+    return PluginConfig(shared["model"], shared["dataset"], layers)
 
 
 def _checked_config(shared: Mapping[str, Any], options: Mapping[str, Any]) -> Config:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from recbole_bert4rec.options.kinds import AUTO
 from recbole_bert4rec.system.constants import OptionValues
@@ -18,8 +17,7 @@ _LARGE_BATCH = 2000
 """Items of a batch on a dense log; on ml-1m 24 epochs of such are as good as 40 of 1,000."""
 
 
-@dataclass(frozen=True)
-class LogSize:
+class LogSize(NamedTuple):
     """Size of a log."""
 
     users: int

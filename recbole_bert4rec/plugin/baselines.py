@@ -26,14 +26,10 @@ from recbole_bert4rec.system.errors import UserError
 
 
 class WindowModel(SequentialRecommender):
-    """A model that is always trained on whole windows; its loss takes the rows of :class:`UserRowsDataLoader`.
-
-    Attributes:
-        option_kinds: the values that its options take.
-    """
+    """A model that is always trained on whole windows; its loss takes the rows of :class:`UserRowsDataLoader`."""
 
     input_type = InputType.POINTWISE  # a row is a sequence; the loss draws its negatives
-    option_kinds: ClassVar[Mapping[str, Kind]]
+    option_kinds: ClassVar[Mapping[str, Kind]]  # the values that its options take
 
 
 def has_user_rows(config: Config) -> bool:
@@ -137,10 +133,7 @@ class GRU4RecPlus(WindowModel):
         return vectors
 
     def calculate_loss(self, interaction: Interaction) -> Tensor:
-        """Return the mean loss over all positions that have a next item (sections 3.1 to 3.4).
-
-        *Shape:* (B, L + 1) of the items -> scalar
-        """
+        """Return the mean loss over all positions that have a next item (sections 3.1 to 3.4)."""
         sequences, lengths = interaction[self.ITEM_SEQ], interaction[self.ITEM_SEQ_LEN]
         shown = next_items(sequences, lengths, None)
         vectors = self.forward(shown.item_seq)[shown.rows, shown.columns]  # (M, H)
@@ -155,27 +148,18 @@ class GRU4RecPlus(WindowModel):
         return self.item_embedding(items), self.output_bias[items]
 
     def _last(self, interaction: Interaction) -> Tensor:
-        """Return the output vector of the last item of each history.
-
-        *Shape:* (B, ``embedding_size``)
-        """
+        """Return the output vector of the last item of each history, (B, ``embedding_size``)."""
         lengths = interaction[self.ITEM_SEQ_LEN]
         vectors = self.forward(interaction[self.ITEM_SEQ])
         return vectors[torch.arange(len(lengths), device=lengths.device), (lengths - 1).clamp(min=0)]
 
     def predict(self, interaction: Interaction) -> Tensor:
-        """Score the given item of each row.
-
-        *Shape:* (B,)
-        """
+        """Score the given item of each row."""
         items = interaction[self.ITEM_ID]
         scores: Tensor = (self._last(interaction) * self.item_embedding(items)).sum(1) + self.output_bias[items]
         return scores
 
     def full_sort_predict(self, interaction: Interaction) -> Tensor:
-        """Score all items for each row.
-
-        *Shape:* (B, N)
-        """
+        """Score all items for each row."""
         scores: Tensor = self._last(interaction) @ self.item_embedding.weight.T + self.output_bias
         return scores

@@ -160,11 +160,8 @@ class Callbacks(list[Callback]):
     def _named(self) -> dict[str, Callback]:
         """Return the callbacks by the names of their classes, with a number from the second of a class on."""
         names = [type(callback).__name__ for callback in self]
-        numbers = [names[:place].count(name) + 1 for place, name in enumerate(names)]
-        return {
-            name if number == 1 else f"{name} {number}": callback
-            for name, number, callback in zip(names, numbers, self, strict=True)
-        }
+        numbered = (f"{name} {names[:place].count(name) + 1}".removesuffix(" 1") for place, name in enumerate(names))
+        return dict(zip(numbered, self, strict=True))
 
 
 class Observed(Trainer):

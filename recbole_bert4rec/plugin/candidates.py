@@ -77,10 +77,7 @@ class PaperCandidates:
     def sample_by_user_ids(
         self, user_ids: Sequence[int] | NDArray[np.int64] | Tensor, item_ids: object, num: int
     ) -> Tensor:
-        """Draw candidates in the layout of RecBole's samplers: the first of each row, then the second, and so on.
-
-        *Shape:* (num * R,)
-        """
+        """Draw candidates in the layout of RecBole's samplers: the first of each row, then the second; (num * R,)."""
         drawn = [self._of(int(user), num) for user in user_ids]
         return torch.from_numpy(np.stack(drawn, axis=1).ravel())
 

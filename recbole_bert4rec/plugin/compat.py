@@ -30,10 +30,6 @@ from recbole_bert4rec.plugin.config import stored_config
 from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.system.scoped import replaced
 
-_TRUST = (
-    "is not read: if RecBole wrote it, it is a pickle, which can run any code as it is read; where you trust its "
-    "maker, torch reads it with the environment variable TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1"
-)
 _TRUSTED: set[str] = set()
 
 
@@ -49,7 +45,10 @@ def load_checkpoint(file: str, map_location: torch.device | str | None = None) -
     try:
         return torch.load(file, map_location)
     except pickle.UnpicklingError as error:
-        raise UserError(f"{file} {_TRUST}") from error
+        raise UserError(
+            f"{file} is not read: if RecBole wrote it, it is a pickle, which can run any code as it is read; where you "
+            "trust its maker, torch reads it with the environment variable TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1"
+        ) from error
 
 
 def save_and_remember(

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
+from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, field
 from logging import getLogger
 from pathlib import Path, PurePath
 from types import SimpleNamespace
 from typing import Any, cast
+from urllib.error import URLError
 
 import numpy as np
 import torch
@@ -55,38 +58,21 @@ CAUSAL_MODELS = ("GRU4Rec", "SASRec")
 """RecBole's models whose output at a position depends on nothing after it, and is read by ``gather_indexes``."""
 _OF_THE_TRANSFORM = ("mask_ratio", "ft_ratio")
 """Options that RecBole reads for any model, but only if ``transform`` masks the sequences."""
-_DERIVED = {
-    "valid_neg_sample_args",
-    "test_neg_sample_args",
-    "valid_metric_bigger",
-    "single_spec",
-    "local_rank",
-    "world_size",
-    "nproc",
-    "offset",
-    "ip",
-    "port",
-}
+_MISTAKES = (ValueError, KeyError, TypeError, NotImplementedError, RuntimeError, SyntaxError, AssertionError, OSError)
+_DERIVED = {"valid_neg_sample_args", "test_neg_sample_args", "valid_metric_bigger", "single_spec"}
+_DERIVED |= {"local_rank", "world_size", "nproc", "offset", "ip", "port"}
 """Values that RecBole works out by itself, or that belong to one process of a run."""
 
 
 @dataclass(frozen=True)
 class Layers:
-    """Options by where they come from; each layer wins over those before it.
+    """Options by where they come from; each layer wins over those before it."""
 
-    Attributes:
-        stored: those of a checkpoint.
-        of_log: those with which the data set of a converted log is read.
-        files: those of each configuration file.
-        options: those of Python, and of this package's command line; texts are the values that they spell.
-        flags: those of another program's command line, which has flags of its own among them; all are texts.
-    """
-
-    stored: Mapping[str, Any] = field(default_factory=dict)
-    of_log: Mapping[str, Any] = field(default_factory=dict)
+    stored: Mapping[str, Any] = field(default_factory=dict)  # of a checkpoint
+    of_log: Mapping[str, Any] = field(default_factory=dict)  # with which the data set of a converted log is read
     files: tuple[Mapping[str, Any], ...] = ()
-    options: Mapping[str, Any] = field(default_factory=dict)
-    flags: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)  # of Python and our command line; texts spell values
+    flags: Mapping[str, str] = field(default_factory=dict)  # of another program's command line, its own among them
 
     @property
     def in_files(self) -> dict[str, Any]:
@@ -116,7 +102,9 @@ class PluginConfig(Config):
 
     def __init__(self, model: Model, dataset: str, layers: Layers) -> None:
         self.option_layers = layers
-        super().__init__(model=chosen(model), dataset=dataset, config_dict=dict(layers.options))
+        model = chosen(model)
+        with explained("the configuration"):
+            super().__init__(model=model, dataset=dataset, config_dict=dict(layers.options))
 
     def __reduce__(self) -> Any:
         """Be pickled as RecBole's own class: RecBole's models store theirs, which others read without us."""
@@ -168,9 +156,25 @@ class PluginConfig(Config):
             final.update(state="error", show_progress=False, verbose=False)
 
 
+@contextmanager
+def explained(name: str, file: str | None = None) -> Iterator[None]:
+    """Turn a mistake that RecBole itself notices inside the block into one line."""
+    try:
+        yield
+    except URLError as error:
+        raise UserError(
+            f"{name} is not here and cannot be downloaded ({error.reason}); write it to {file or 'its folder'}"
+        ) from error
+    except _MISTAKES as error:
+        if f"{os.sep}recbole{os.sep}" not in traceback.extract_tb(error.__traceback__)[-1].filename:
+            raise
+        raise UserError(f"{name}: {str(error) or type(error).__name__}") from error
+
+
 def flags_of_program() -> dict[str, str]:
     """Return the flags that RecBole takes for options from the command line of a program that is not ours, as texts."""
-    return Config._load_cmd_line(cast(Config, SimpleNamespace(_convert_config_dict=dict)))
+    with explained("the command line"):
+        return Config._load_cmd_line(cast(Config, SimpleNamespace(_convert_config_dict=dict)))
 
 
 def stored_config(values: Mapping[str, Any], **more: Any) -> PluginConfig:
@@ -321,6 +325,8 @@ def without_effect(config: Config, names: Iterable[str] | None = None) -> dict[s
 def _why_no_effect(name: str, model_class: Any, config: Mapping[str, Any], known: AbstractSet[str]) -> str | None:
     """Return why an option has no effect on a model; None if it has one."""
     model = model_class.__name__
+    if name == "device":
+        return f"({config[name]!r}) has no effect: the device follows from `use_gpu` and `gpu_id`"
     if is_ours(model_class):
         if (unmet := _unmet_need(name, model_class, config)) is not None:
             return unmet
@@ -353,10 +359,6 @@ def _unmet_need(name: str, model_class: Any, config: Mapping[str, Any]) -> str |
 def _choose_device(config: Config) -> None:
     """Compute on the processor with ``use_gpu: False`` or ``gpu_id: -1``; say so if a wanted GPU is not there."""
     final, options = config.final_config_dict, config.external_config_dict
-    if "device" in options:
-        getLogger().warning(
-            f"option `device` ({options['device']!r}) has no effect: the device follows from `use_gpu` and `gpu_id`"
-        )
     if final["use_gpu"] is False or str(final["gpu_id"]) in ("", "-1"):
         final["gpu_id"] = ""
         return
@@ -364,7 +366,6 @@ def _choose_device(config: Config) -> None:
     wanted = [f"{name}={options[name]!r}" for name in ("use_gpu", "gpu_id") if options.get(name) and name not in stored]
     if wanted and not torch.cuda.is_available():
         getLogger().warning(
-            f"{' and '.join(wanted)}: torch {torch.__version__} (CUDA {torch.version.cuda}, CUDA_VISIBLE_DEVICES="
-            f"{os.environ.get('CUDA_VISIBLE_DEVICES', '')}) finds no GPU, so the processor computes; use_gpu=False "
-            "says the same without this line"
+            f"{' and '.join(wanted)}: torch {torch.__version__} (CUDA {torch.version.cuda}) finds no GPU, so the "
+            "processor computes; use_gpu=False says the same without this line"
         )

@@ -23,15 +23,10 @@ _ROWS_AT_ONCE = 1 << 16
 
 
 class ColdItems(NamedTuple):
-    """Items that have a vector and stand in no interaction.
+    """Items that have a vector and stand in no interaction."""
 
-    Attributes:
-        tokens: their external ids. *Length:* C
-        vectors: what they are, float16. *Shape:* (C, D)
-    """
-
-    tokens: list[str]
-    vectors: Tensor
+    tokens: list[str]  # their external ids, (C,)
+    vectors: Tensor  # what they are, float16, (C, D)
 
 
 def contents_of(training: FastLoading, counts: Tensor) -> tuple[Contents | None, ColdItems | None]:

@@ -34,17 +34,11 @@ _MANY = 0.01
 
 
 class BERT4RecDataset(FastLoading):
-    """The rows, splits and order of RecBole's SequentialDataset; histories are cut out when a row is asked for.
+    """The rows, splits and order of RecBole's SequentialDataset; histories are cut out when a row is asked for."""
 
-    Attributes:
-        sequences: all interactions; train, valid and test share them, and their rows point into them.
-        log_size: of the whole log; set when it is split.
-        full_sequence_of_user: users with items, and for each the sequence that holds all of them. *Shape:* (S,), (S,)
-    """
-
-    sequences: Sequences
-    full_sequence_of_user: tuple[Tensor, Tensor]
-    log_size: LogSize
+    sequences: Sequences  # of all interactions; train, valid and test share them, and their rows point into them
+    full_sequence_of_user: tuple[Tensor, Tensor]  # users with items, and the sequence of all of each's; (S,), (S,)
+    log_size: LogSize  # of the whole log; set when it is split
     inter_feat: Interaction
 
     def _our_option(self, name: str) -> Any:
@@ -129,10 +123,7 @@ class BERT4RecDataset(FastLoading):
             self.set_field_property(field, kind, FeatureSource.INTERACTION, length)
 
     def sequence_of(self, rows: Interaction) -> Tensor:
-        """Return the sequence of each row: its user's, or the row's own in a benchmark file.
-
-        *Shape:* (R,)
-        """
+        """Return the sequence of each row, (R,): its user's, or the row's own in a benchmark file."""
         return rows[SEQUENCE] if SEQUENCE in rows else rows[self.uid_field]
 
     def __getitem__(
@@ -218,8 +209,6 @@ class BERT4RecDataset(FastLoading):
         split = {"benchmark_filename": files} if files else split
         check_not_empty([len(dataset) for dataset in datasets], split, self.dataset_name)
         self._report_unseen_targets(datasets)
-        for dataset in datasets:
-            dataset.inter_feat = _PointedRows(dataset.inter_feat, dataset)
         return datasets
 
     def _split(self) -> list[BERT4RecDataset]:
@@ -239,10 +228,7 @@ class BERT4RecDataset(FastLoading):
         return datasets
 
     def training_counts(self) -> Tensor:
-        """Count the occurrences of each item in this part's sequences.
-
-        *Shape:* (N,)
-        """
+        """Count the occurrences of each item in this part's sequences, (N,)."""
         _, begin, length = self.slices()
         return self.sequences.counts_in(begin, length, self.item_num)
 
@@ -270,19 +256,6 @@ class BERT4RecDataset(FastLoading):
                     f"{unseen} of {len(dataset)} {name} targets are items that no training sequence holds; "
                     "they are ranked like all others"
                 )
-
-
-class _PointedRows(Interaction):
-    """Rows that point to histories; a history is cut out when it is read, for instance by RecBole's transforms."""
-
-    def __init__(self, rows: Interaction, dataset: BERT4RecDataset) -> None:
-        super().__init__(rows.interaction)
-        self._dataset = dataset
-
-    def __getitem__(self, index: Any) -> Any:
-        if isinstance(index, str) and index not in self.interaction:
-            self.interaction[index] = self._dataset[torch.arange(len(self))][index]
-        return super().__getitem__(index)
 
 
 def _rows(table: Interaction, index: Tensor) -> Interaction:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import importlib
-import inspect
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -54,31 +53,14 @@ RecBoleBERT4Rec = type(STOCK_MODEL_NAME, (_stock,), {"__module__": f"{_MODELS}.{
 
 
 class Hook(NamedTuple):
-    """One change of RecBole.
+    """One change of RecBole."""
 
-    Attributes:
-        owner: a module, or ``module:Class``; ``sys:modules`` for the table of modules.
-        name: the attribute that changes, or the key of the table; ``torch.load`` is what that file calls so.
-        value: the new one, or a function that is called with RecBole's own before the arguments.
-        line: RecBole's file and line.
-        why: the reason. Default: the docstring of the function.
-        wraps: whether ``value`` is called with RecBole's own.
-        fault: what RecBole's file says that needs the change; where it does not, a later RecBole has mended it.
-    """
-
-    owner: str
-    name: str
-    value: Any
-    line: str
-    why: str = ""
-    wraps: bool = False
-    fault: str = ""
-
-    def is_needed(self) -> bool:
-        """Tell whether the installed RecBole has the fault."""
-        is_call = "." in self.name and self.owner != "sys:modules"
-        fault = f"{self.name}(" if is_call else self.fault
-        return not fault or fault in inspect.getsource(importlib.import_module(self.owner.partition(":")[0]))
+    owner: str  # a module, or ``module:Class``; ``sys:modules`` for the table of modules
+    name: str  # the attribute that changes, or the key of the table; ``torch.load`` is what that file calls so
+    value: Any  # the new one, or a function that is called with RecBole's own before the arguments
+    line: str  # RecBole's file and line
+    why: str = ""  # the reason; else the docstring of the function
+    wraps: bool = False  # whether ``value`` is called with RecBole's own
 
     @property
     def reason(self) -> str:
@@ -145,6 +127,8 @@ def _make_findable(model_class: type) -> None:
 
 _DATA = "recbole.data.dataset"
 _CONFIG = "recbole.config.configurator:Config"
+_TRAINER = "recbole.trainer.trainer"
+_COLLECTOR = "recbole.evaluator.collector:Collector"
 _FOUND = "RecBole finds a model in a module of its lower-case name; its own BERT4Rec stays under another one"
 _OURS = {**dict.fromkeys(OUR_MODELS, model.__name__), **SHIPPED}
 """Our models and their modules."""
@@ -164,29 +148,15 @@ HOOKS += [
 HOOKS += [
     Hook(_CONFIG, "_load_internal_config_dict", load_defaults, "config/configurator.py:242", wraps=True),
     Hook(_CONFIG, "_set_default_parameters", check_options, "config/configurator.py:327", wraps=True),
-    Hook(
-        _CONFIG,
-        "compatibility_settings",
-        compat.compatibility_settings,
-        "config/configurator.py:630",
-        wraps=True,
-        fault="np.float = np.float_",
-    ),
+    Hook(_CONFIG, "compatibility_settings", compat.compatibility_settings, "config/configurator.py:630", wraps=True),
     Hook("recbole.data.utils", "get_dataloader", get_dataloader, "data/utils.py:241", wraps=True),
     Hook("recbole.data.utils", "create_samplers", create_samplers, "data/utils.py:333", wraps=True),
     Hook(_QUICK_START, "run_recboles", run_recboles, "quick_start/quick_start.py:84"),
     Hook(_QUICK_START, "objective_function", objective_function, "quick_start/quick_start.py:196"),
     Hook(_QUICK_START, "load_data_and_model", compat.load_data_and_model, "quick_start/quick_start.py:250"),
     Hook(_QUICK_START, "tune.report", compat.report, "quick_start/quick_start.py:223"),
-    Hook("recbole.trainer.trainer", "torch.load", compat.load_checkpoint, "trainer/trainer.py:583"),
-    Hook(
-        "recbole.trainer.trainer:Trainer",
-        "_save_checkpoint",
-        compat.save_and_remember,
-        "trainer/trainer.py:308",
-        wraps=True,
-        fault="torch.load(",
-    ),
+    Hook(_TRAINER, "torch.load", compat.load_checkpoint, "trainer/trainer.py:583"),
+    Hook(f"{_TRAINER}:Trainer", "_save_checkpoint", compat.save_and_remember, "trainer/trainer.py:308", wraps=True),
     Hook(
         "recbole.trainer.hyper_tuning",
         "np.random.RandomState",
@@ -194,14 +164,7 @@ HOOKS += [
         "trainer/hyper_tuning.py:117",
         "hyperopt draws from a numpy Generator today, and RecBole gives it a RandomState",
     ),
-    Hook(
-        "recbole.evaluator.collector:Collector",
-        "get_data_struct",
-        compat.collect_values,
-        "evaluator/collector.py:227",
-        wraps=True,
-        fault="_data_dict[key].cpu()",
-    ),
+    Hook(_COLLECTOR, "get_data_struct", compat.collect_values, "evaluator/collector.py:227", wraps=True),
     Hook(f"{_DATA}.dataset", "torch.distributed.barrier", compat.barrier, "data/dataset/dataset.py:252"),
 ]
 """The trainers of our models, which leave a record, join it in training/recording.py."""
@@ -211,9 +174,8 @@ _recboles: dict[tuple[str, str], Any] = {}
 
 
 def apply() -> None:
-    """Make the changes that are needed and not made yet; a second call adds those that waited for their module."""
-    check_recbole_version(recbole.__version__)
-    check_pandas_version(pandas.__version__)
+    """Make the changes that are not made yet; a second call adds those that waited for their module."""
+    check_versions(recbole.__version__, pandas.__version__)
     for hook in HOOKS:
         if state_of(hook) == "to be made":
             _make(hook)
@@ -225,7 +187,7 @@ def state_of(hook: Hook) -> str:
         return "made"
     if hook.owner == _QUICK_START and _QUICK_START not in sys.modules:
         return "waits for recbole.quick_start"
-    return "to be made" if hook.is_needed() else "not needed"
+    return "to be made"
 
 
 def _make(hook: Hook) -> None:
@@ -262,25 +224,20 @@ def _inside(module: Any, names: list[str], value: object) -> object:
     return StandIn(module, **{names[0]: _inside(getattr(module, names[0]), names[1:], value)})
 
 
-def check_recbole_version(version: str) -> None:
-    """Refuse another series of RecBole, and warn of another release of the same."""
-    if version == SUPPORTED_RECBOLE:
-        return
-    message = f"recbole_bert4rec was made for RecBole {SUPPORTED_RECBOLE}, but {version} is installed"
-    if version.split(".")[:2] != SUPPORTED_RECBOLE.split(".")[:2]:
-        raise ImportError(f"{message}; {INSTALL_RECBOLE}")
-    warnings.warn(f"{message}; it may not work", stacklevel=3)
-
-
-def check_pandas_version(version: str) -> None:
-    """Refuse a pandas with which RecBole computes something else, and says nothing.
+def check_versions(of_recbole: str, of_pandas: str) -> None:
+    """Refuse another series of RecBole and pandas 3; warn of another release of the same series.
 
     RecBole fills missing values with ``frame[field].fillna(..., inplace=True)`` (dataset.py:644), which changes nothing
     from pandas 3 on: ratings stay NaN, and ids become -2^63.
     """
-    if int(version.split(".")[0]) >= 3:
+    message = f"recbole_bert4rec was made for RecBole {SUPPORTED_RECBOLE}, but {of_recbole} is installed"
+    if of_recbole.split(".")[:2] != SUPPORTED_RECBOLE.split(".")[:2]:
+        raise ImportError(f"{message}; {INSTALL_RECBOLE}")
+    if of_recbole != SUPPORTED_RECBOLE:
+        warnings.warn(f"{message}; it may not work", stacklevel=3)
+    if int(of_pandas.split(".")[0]) >= 3:
         raise ImportError(
-            f"pandas {version} is installed, with which RecBole {SUPPORTED_RECBOLE} silently loses missing values; "
+            f"pandas {of_pandas} is installed, with which RecBole {SUPPORTED_RECBOLE} silently loses missing values; "
             "pip install 'pandas<3'"
         )
 

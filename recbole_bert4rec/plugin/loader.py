@@ -128,10 +128,7 @@ class WindowDataLoader(AbstractDataLoader):
         return super().__iter__()
 
     def collate_fn(self, index: list[int]) -> Interaction:
-        """Cut out the windows of the chosen sequences.
-
-        *Shape:* index (B,)
-        """
+        """Cut out the windows of the chosen sequences."""
         begin, length = self._windows[0][index], self._windows[1][index]
         dataset, width = self._dataset, int(length.max())
         return Interaction(

@@ -28,27 +28,22 @@ from recbole_bert4rec.logs.atomic import (
 from recbole_bert4rec.logs.conversion import folder_read, has_quotes, read_record
 from recbole_bert4rec.options.checks import INTERVALS
 from recbole_bert4rec.options.kinds import misfits
-from recbole_bert4rec.plugin.config import PluginConfig
 from recbole_bert4rec.plugin.split import build_by_global_time, splits_by_global_time
 from recbole_bert4rec.system.errors import UserError, short, short_list
 from recbole_bert4rec.system.scoped import StandIn, replaced
 
-_COUNTS = ("user_inter_num_interval", "item_inter_num_interval")
+COUNTS = ("user_inter_num_interval", "item_inter_num_interval")
+"""Options that filter users and items by their number of interactions."""
 ITEM_ORDER = "item_order"
 """Key of the :class:`ItemOrder` in the configuration of a run that goes on from a checkpoint."""
 
 
 @dataclasses.dataclass(frozen=True)
 class ItemOrder:
-    """The items that a model knows; a data set numbers its items in the same order.
+    """The items that a model knows; a data set numbers its items in the same order."""
 
-    Attributes:
-        path: of the checkpoint.
-        tokens: their external ids, padding first.
-    """
-
-    path: str
-    tokens: tuple[str, ...] = dataclasses.field(repr=False)
+    path: str  # of the checkpoint
+    tokens: tuple[str, ...] = dataclasses.field(repr=False)  # their external ids, padding first
 
 
 def item_tokens(dataset: Dataset) -> list[str]:
@@ -96,10 +91,10 @@ class CheckedLoading(Dataset):
                 raise UserError(f"`threshold: {field}` needs numbers, but the column holds texts")
         for field, wanted in (self.config["val_interval"] or {}).items():
             name, kind = f"val_interval: {field}", self.field2type.get(field)
-            if kind is None:
-                raise UserError(f"`{name}`: `load_col` loads no such column, but {short_list(self.field2type)}")
-            if kind in (FeatureType.TOKEN_SEQ, FeatureType.FLOAT_SEQ):
-                raise UserError(f"`{name}`: a row has several values, by which RecBole cannot filter; leave it out")
+            if kind not in (FeatureType.TOKEN, FeatureType.FLOAT):  # RecBole cannot filter by several values of a row
+                raise UserError(
+                    f"`{name}` must be a column of one value that `load_col` loads: {short_list(self.field2type)}"
+                )
             if kind == FeatureType.TOKEN:
                 _check_texts(self, name, field, wanted)
             elif mistakes := misfits({name: wanted}, {name: INTERVALS}):
@@ -120,15 +115,11 @@ class FastLoading(CheckedLoading, SequentialDataset):
     """RecBole's loading, filtering and numbering of ids; the resulting tables are the same.
 
     Tokens are dictionary-encoded while they are read, so that filters and ids work on integers.
-
-    Attributes:
-        inter_feat: a pandas frame while data are loaded; RecBole makes it an ``Interaction`` later.
-        unknown_numbers: by numeric column of ``selected_features``, items without a value, which RecBole makes up.
-            *Shape:* (N,) each
     """
 
-    inter_feat: Any
+    inter_feat: Any  # a pandas frame while data are loaded; RecBole makes it an ``Interaction`` later
     unknown_numbers: dict[str, NDArray[np.bool_]]
+    """By numeric column of ``selected_features``, items without a value, which RecBole makes up. *Shape:* (N,) each"""
 
     def _load_data(self, token: str, dataset_path: str) -> None:
         """Check the files, then load them as RecBole does."""
@@ -158,7 +149,7 @@ class FastLoading(CheckedLoading, SequentialDataset):
         }.get(source, [])
         field = None
         if source == FeatureSource.INTERACTION:
-            read_csv = self._read if len(self.config["field_separator"]) == 1 else read_csv
+            read_csv = read_columns if len(self.config["field_separator"]) == 1 else read_csv
         elif ids and self._get_load_and_unload_col(source)[0] != set():
             (field,) = ids
             check_rows(self.config, filepath, field)
@@ -179,17 +170,6 @@ class FastLoading(CheckedLoading, SequentialDataset):
             )
             frame = frame.drop(index=missing)
         return frame
-
-    def _read(self, path: str, **options: Any) -> pd.DataFrame:
-        """Read with our reader; for RecBole's runs with its own, too, which leaves out what is beyond the header."""
-        try:
-            return read_columns(path, **options)
-        except ValueError as error:
-            if isinstance(self.config, PluginConfig):
-                raise
-            frame: pd.DataFrame = pd.read_csv(path, **options)
-            self.logger.warning(f"{path} is read by RecBole's reader, which leaves out further columns: {error}")
-            return frame
 
     def _concat_remaped_tokens(self, remap_list: list[tuple[pd.DataFrame, str, FeatureType]]) -> tuple[Any, Any]:
         """Leave a column that is numbered alone as it is: of one that is dictionary-encoded, pandas reads the codes."""
@@ -226,7 +206,7 @@ class FastLoading(CheckedLoading, SequentialDataset):
         except ValueError as error:
             if "feat is empty" not in str(error):  # the message of RecBole's _reset_index
                 raise
-            names = ("val_interval", *_COUNTS, "filter_inter_by_user_or_item")
+            names = ("val_interval", *COUNTS, "filter_inter_by_user_or_item")
             filters = {name: self.config[name] for name in names if self.config[name]}
             raise UserError(f"the filters leave nothing of data set {self.dataset_name!r}: {filters}") from error
 
@@ -264,7 +244,7 @@ class FastLoading(CheckedLoading, SequentialDataset):
         encoded = all(isinstance(self.inter_feat[field].dtype, pd.CategoricalDtype) for field in fields)
         if not encoded or not len(self.inter_feat) or self.user_feat is not None or self.item_feat is not None:
             return super()._filter_by_inter_num()
-        intervals = [self._parse_intervals_str(self.config[option]) for option in _COUNTS]
+        intervals = [self._parse_intervals_str(self.config[option]) for option in COUNTS]
         codes = [self.inter_feat[field].cat.codes.to_numpy() for field in fields]
         kept = np.ones(len(self.inter_feat), dtype=bool)
         dropped = True

@@ -19,7 +19,7 @@ from recbole_bert4rec.core.sequences import Sequences
 from recbole_bert4rec.logs.conversion import folder_read, read_record
 from recbole_bert4rec.logs.mapped import ITEMS, TIMES, MappedLog, NumberOf, is_mapped
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
-from recbole_bert4rec.plugin.loading import ITEM_ORDER, FastLoading, ItemOrder
+from recbole_bert4rec.plugin.loading import COUNTS, ITEM_ORDER, FastLoading, ItemOrder
 from recbole_bert4rec.plugin.split import EVERYTHING
 from recbole_bert4rec.system.errors import UserError
 
@@ -40,20 +40,16 @@ class MappedDataset(BERT4RecDataset):
 
     Training, validation and test read the same, bit by bit. The training part has two of a user's rows, the first and
     the last, which marks the end of training.
-
-    Attributes:
-        log: all interactions, in memory-mapped files.
     """
 
-    log: MappedLog
+    log: MappedLog  # all interactions, in memory-mapped files
 
     def _load_data(self, token: str, dataset_path: str) -> None:
         """Find the files, and read the interactions that become rows into memory."""
         folder = Path(folder_read(dataset_path, self.config["conversion"]))
         self.log = MappedLog(folder)
         fields = [self.uid_field, self.iid_field, self.time_field]
-        self._check_columns(fields, (read_record(Path(dataset_path)) or {}).get("made_from", {}).get("columns"))
-        _check_options(self.config)
+        _check_options(self.config, (read_record(Path(dataset_path)) or {}).get("made_from", {}).get("columns"), fields)
         for field, kind in zip(fields, (FeatureType.TOKEN, FeatureType.TOKEN, FeatureType.FLOAT), strict=True):
             self.set_field_property(field, kind, FeatureSource.INTERACTION, 1)
         self.field2bucketnum[self.time_field] = 2
@@ -64,25 +60,8 @@ class MappedDataset(BERT4RecDataset):
         self.user_feat = None
         self.item_feat = self._load_user_or_item_feat(token, dataset_path, FeatureSource.ITEM, "iid_field")
 
-    def _check_columns(self, fields: list[str], columns: list[str]) -> None:
-        """Refuse other columns than those that the log was converted with, and those of users, which no model reads."""
-        if fields != columns:
-            _refuse(
-                f"USER_ID_FIELD, ITEM_ID_FIELD and TIME_FIELD must be {columns}, its columns, but are {fields}; name "
-                "the log by its path to read others"
-            )
-        loaded, unloaded = self.config["load_col"] or {}, self.config["unload_col"] or {}
-        asked = loaded.get("inter", "*")
-        if "user" in loaded or "inter" in unloaded or not (asked == "*" or set(asked) == set(columns)):
-            _refuse(
-                f"`load_col` {loaded} and `unload_col` {unloaded} must load its columns, {columns}, and no .user file"
-            )
-
     def _ends_of_sequences(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return user and flat position of the first and the last interactions of each user, in their order.
-
-        *Shape:* (R,) each
-        """
+        """Return user and flat position of each user's first and last interactions, in their order; (R,), (R,)."""
         begin, length = self.log.offsets[:-1].numpy(), np.diff(self.log.offsets.numpy())
         kept = np.minimum(length, _FIRST + _LAST)
         users = np.repeat(np.arange(len(begin)), kept)
@@ -105,9 +84,8 @@ class MappedDataset(BERT4RecDataset):
     def _filter_by_inter_num(self) -> None:
         """Refuse intervals that would leave out users or items."""
         counts = (np.diff(self.log.offsets.numpy())[1:], self.log.item_counts.numpy()[1:])
-        options = ("user_inter_num_interval", "item_inter_num_interval")
-        intervals = [self._parse_intervals_str(self.config[option]) for option in options]
-        for option, of_each, interval in zip(options, counts, intervals, strict=True):
+        intervals = [self._parse_intervals_str(self.config[option]) for option in COUNTS]
+        for option, of_each, interval in zip(COUNTS, counts, intervals, strict=True):
             if interval and not np.all(self._within_intervals(of_each, interval)):
                 _refuse(f"`{option}` {self.config[option]} leaves out users or items; change the log instead")
         if self.item_feat is not None and intervals[1] and intervals[1][0][1] > 0:
@@ -178,8 +156,15 @@ class MappedDataset(BERT4RecDataset):
         return len(self.log) / int((self.log.item_counts > 0).sum())
 
 
-def _check_options(config: Config) -> None:
-    """Refuse options that need every interaction in memory."""
+def _check_options(config: Config, columns: list[str], fields: list[str]) -> None:
+    """Refuse other columns than the log was converted with, and options that need every interaction in memory."""
+    loaded, unloaded = config["load_col"] or {}, config["unload_col"] or {}
+    asked = loaded.get("inter", "*")
+    if fields != columns or "user" in loaded or "inter" in unloaded or not (asked == "*" or {*asked} == {*columns}):
+        _refuse(
+            f"USER_ID_FIELD, ITEM_ID_FIELD, TIME_FIELD (now {fields}), `load_col` {loaded} and `unload_col` {unloaded} "
+            f"must be its columns, {columns}, and no .user file; name the log by its path to read others"
+        )
     changes = ("rm_dup_inter", "val_interval", "threshold", "discretization", "unused_col", "preload_weight")
     for option in (*changes, "alias_of_user_id", "alias_of_item_id", "additional_feat_suffix"):
         if config[option]:

@@ -168,10 +168,7 @@ class BERT4Rec(Ranker, SequentialRecommender):
         return self.catalogue().best(vectors, k, self.changes(sequences, removed, seen))
 
     def predict(self, interaction: Interaction) -> Tensor:
-        """Score the given item of each row; equal histories are encoded once.
-
-        *Shape:* (B,)
-        """
+        """Score the given item of each row; equal histories are encoded once."""
         items, lengths = self.histories(interaction)
         rows = torch.cat([lengths.unsqueeze(1), items], dim=1)
         unique, unique_row = torch.unique(rows, dim=0, return_inverse=True)
@@ -180,10 +177,7 @@ class BERT4Rec(Ranker, SequentialRecommender):
         return self.score_candidates(vectors[unique_row], sequences[unique_row], items).squeeze(1)
 
     def full_sort_predict(self, interaction: Interaction, seen: Pairs | None = None) -> Tensor:
-        """Score all items for each row.
-
-        *Shape:* -> (B, N)
-        """
+        """Score all items for each row, (B, N)."""
         if not len(interaction):  # RecBole's case study asks for users without a row, too
             return torch.empty(0, self.n_items, device=self.device)
         vectors, sequences = self.encode(*self.histories(interaction))

@@ -102,15 +102,10 @@ def parameter_groups(model: nn.Module) -> list[dict[str, Any]]:
 
 
 class LearningRate:
-    """Linear warm-up, then constant, or linear or cosine decay to 0.
+    """Linear warm-up, then constant, or linear or cosine decay to 0."""
 
-    Attributes:
-        total_steps: of all epochs.
-        time_share: says how much of a budget of time is spent, which the decay follows instead of the steps.
-    """
-
-    total_steps: int
-    time_share: Callable[[], float] | None = None
+    total_steps: int  # of all epochs
+    time_share: Callable[[], float] | None = None  # spent of a budget of time, which the decay follows instead of steps
 
     def __init__(self, config: Config) -> None:
         self._highest, self._schedule = config["learning_rate"], config["lr_schedule"]

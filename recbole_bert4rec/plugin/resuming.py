@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from logging import getLogger
 from typing import Any
 
@@ -16,7 +16,6 @@ from torch import optim
 
 from recbole_bert4rec import checkpoints
 from recbole_bert4rec.options.table import FIXED_ON_RESUME, PROTOCOL
-from recbole_bert4rec.options.user_models import class_name
 from recbole_bert4rec.plugin.callbacks import Callbacks
 from recbole_bert4rec.plugin.config import plain_config
 from recbole_bert4rec.plugin.contents import check_contents
@@ -24,7 +23,7 @@ from recbole_bert4rec.plugin.dataset import BERT4RecDataset
 from recbole_bert4rec.plugin.distributed import rank_of
 from recbole_bert4rec.plugin.loading import item_tokens
 from recbole_bert4rec.plugin.model import BERT4Rec
-from recbole_bert4rec.plugin.warm_start import WarmStart, begin_warm, feature_values
+from recbole_bert4rec.plugin.warm_start import WarmStart, begin_warm, changed_since, feature_values
 from recbole_bert4rec.system.errors import UserError
 
 
@@ -46,17 +45,13 @@ def restore_generators(states: Mapping[str, Any], device: torch.device) -> None:
 
 
 class Checkpoints:
-    """Writes checkpoints of plain values, from which a training goes on exactly, and goes on from them.
-
-    Attributes:
-        data: the entries that say what the model is trained on; before they are known, only what a checkpoint needs.
-        warm_start: what the training began with; None before it begins, and without ``warm_start``.
-    """
+    """Writes checkpoints of plain values, from which a training goes on exactly, and goes on from them."""
 
     def __init__(self, config: Config, model: BERT4Rec, optimizer: optim.Optimizer, callbacks: Callbacks) -> None:
         self._config, self._model, self._optimizer, self._callbacks = config, model, optimizer, callbacks
+        # what the model is trained on; before that is known, only what a checkpoint needs
         self.data: dict[str, Any] = {"fingerprint": "", "item_tokens": [], "item_counts": torch.empty(0).long()}
-        self.warm_start: WarmStart | None = None
+        self.warm_start: WarmStart | None = None  # what the training began with
 
     def begin(self, training: BERT4RecDataset) -> None:
         """Take over the weights of ``warm_start``, once; a resumed training has its own."""
@@ -142,12 +137,11 @@ class Checkpoints:
         fixed = ["model", *FIXED_ON_RESUME]
         if self._config["valid_users"] is not None:  # with another seed others have trained what is held out
             fixed.append("seed")
-        stored = {**state["config"], "model": class_name(state["config"]["model"])}
-        if changed := self._changed_since(stored, fixed):
+        if changed := changed_since(state["config"], self._config, fixed):
             raise UserError(f"cannot resume {file}: {changed}")
         if not epochs_left:
             return
-        if changed := self._changed_since(state["config"], PROTOCOL):
+        if changed := changed_since(state["config"], self._config, PROTOCOL):
             raise UserError(
                 f"cannot resume {file}: {changed}, so later epochs could not be compared with its best one. "
                 "Keep these options, or evaluate it anew, without training, by --epochs=1"
@@ -158,14 +152,6 @@ class Checkpoints:
                 f"cannot resume {file}: {len(state['generators'])} processes trained it, but here are "
                 f"{processes}; give --nproc={len(state['generators'])}"
             )
-
-    def _changed_since(self, stored: Mapping[str, Any], names: Iterable[str]) -> str:
-        """Say which of some options a checkpoint was made with other values of; nothing where none."""
-        return "; ".join(
-            f"the checkpoint has {name}={stored.get(name)!r}, this run {self._config[name]!r}"
-            for name in names
-            if stored.get(name) != self._config[name]
-        )
 
 
 def _check_best(best: str, last: str | os.PathLike[str], state: Mapping[str, Any]) -> None:

@@ -52,9 +52,8 @@ def split_rows(
         cuts = [(early * (ratios[0] / (1 - ratios[2]))).astype(np.int64), early]
     else:
         raise UserError(
-            f"eval_args: split {arguments['split']} with group_by {arguments['group_by']!r} is not known; use "
-            "{'LS': 'valid_and_test'}, {'LS': 'valid_only'}, {'LS': 'test_only'}, {'RS': [.8, .1, .1]} with group_by "
-            "user or none, or {'TS': [.8, .1, .1]}"
+            f"eval_args: split {arguments['split']} with group_by {arguments['group_by']!r} is not known; use group_by "
+            "user, or none with {'RS': [.8, .1, .1]}"
         )
     rank = np.arange(len(users)) - begin[user]
     part = (rank >= cuts[0][user]).astype(np.int8) + (rank >= cuts[1][user])
@@ -90,9 +89,8 @@ def check_not_empty(sizes: Sequence[int], split: dict[str, Any], dataset: str) -
     for name, size, wanted in zip(PARTS, sizes, needed, strict=True):
         if wanted and not size:
             raise UserError(
-                f"the {name} part is empty: eval_args split {split} leaves no interaction of [{dataset}] for it. "
-                "Leave-one-out into valid and test needs users with 4 interactions or more; TS needs interactions that "
-                "are later than most others. Use longer histories or another split"
+                f"the {name} part is empty: eval_args split {split} leaves no interaction of [{dataset}] for it. Use "
+                "another split, or users with 4 interactions or more"
             )
 
 
@@ -162,10 +160,7 @@ def build_by_global_time(dataset: Any) -> list[Any]:
 
 
 def moments(users: Index, times: NDArray[np.float32], quantile: float) -> Moments:
-    """Return the moments of a data set, given all interactions.
-
-    *Shape:* (T,), (T,)
-    """
+    """Return the moments of a data set, given all interactions, (T,)."""
     test = np.quantile(times, quantile, method="lower")
     early = times <= test
     trained = early & (np.bincount(users[early], minlength=int(users.max()) + 1)[users] > 1)
@@ -200,10 +195,8 @@ def _last_of_users(users: Index, candidates: NDArray[np.bool_]) -> Index:
 
 
 def earlier_interactions(users: Index, firsts_are_rows: bool) -> Index:
-    """Count each row's earlier interactions of its user; users are ascending.
+    """Count each row's earlier interactions of its user, (R,); users are ascending.
 
     A user's first interaction is a row for general models; for sequential ones it is only a history.
-
-    *Shape:* (R,) -> (R,)
     """
     return np.arange(len(users)) - np.repeat(*runs(users)) + (0 if firsts_are_rows else 1)

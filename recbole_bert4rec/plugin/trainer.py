@@ -41,13 +41,7 @@ _FEW_STEPS = 10
 
 
 class _Unobserved(Trainer):
-    """Trains, validates and saves; :class:`BERT4RecTrainer` calls callbacks around it.
-
-    Attributes:
-        rate: of each step.
-        checkpoints: writes them, and goes on from them.
-        ranker: ranks in evaluations.
-    """
+    """Trains, validates and saves; :class:`BERT4RecTrainer` calls callbacks around it."""
 
     callbacks: Callbacks
     epoch: int
@@ -188,27 +182,15 @@ class _Unobserved(Trainer):
             if valid_data:  # the options may have it ranked in another way
                 self.best_valid_score, self.best_valid_result = self._valid_epoch(valid_data)
             return self.best_valid_score, self.best_valid_result
-        if verbose and self.epochs > 0:
-            self._warn_of_few_steps(len(train_data))
+        if verbose and self.epochs > 0 and len(train_data) < _FEW_STEPS:
+            size = "batch_sequences" if self.config["batch_sequences"] else "train_batch_size"
+            self.logger.warning(
+                f"an epoch has few steps ({len(train_data)}); a smaller {size} makes more of them (now "
+                f"{self.config[size]}), or give more epochs and a larger stopping_step, which counts epochs"
+            )
         with torch.autograd.set_detect_anomaly(False):  # importing RecBole turns it on: 2.5 times slower (sine.py:25)
             best: BestValidation = super().fit(train_data, valid_data, verbose, *others)
         return best
-
-    def _warn_of_few_steps(self, steps: int) -> None:
-        """Warn before training that an epoch, or all of them, have too few steps to learn."""
-        size, warmup = self.config["batch_sequences"], self.config["warmup_steps"]
-        smaller = "a smaller batch_sequences" if size else "a smaller train_batch_size"
-        if steps < _FEW_STEPS:
-            self.logger.warning(
-                f"an epoch has few steps ({steps}); {smaller} makes more of them (now "
-                f"{size or self.config['train_batch_size']}), or give more epochs and a larger stopping_step, which "
-                "counts epochs"
-            )
-        if steps * self.epochs < warmup:
-            self.logger.warning(
-                f"all epochs together have fewer steps ({steps * self.epochs}) than warmup_steps ({warmup}), so the "
-                f"learning rate rises in the first tenth of them; more epochs, or {smaller}, give more"
-            )
 
     @property
     def finished(self) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from logging import getLogger
 from typing import Any, TypedDict
 
@@ -39,15 +39,22 @@ def words(warm: WarmStart) -> str:
     return f"{warm['kept']:,} items known, {warm['new']:,} new, {warm['gone']:,} forgotten"
 
 
+def changed_since(stored: Mapping[str, Any], config: Config, names: Iterable[str]) -> str:
+    """Say which of some options a checkpoint was made with other values of; nothing where none."""
+    stored = {**stored, "model": class_name(stored["model"])}
+    return "; ".join(
+        f"the checkpoint has {name}={stored.get(name)!r}, this run {config[name]!r}"
+        for name in names
+        if stored.get(name) != config[name]
+    )
+
+
 def check_shapes(config: Config, stored: Mapping[str, Any]) -> None:
     """Refuse a configuration that does not fit the weights that ``warm_start`` names."""
-    stored = {**stored, "model": class_name(stored["model"])}
-    changed = [name for name in ("model", *SHAPES_WEIGHTS) if stored.get(name) != config[name]]
-    if changed:
-        differ = "; ".join(f"{name}={stored.get(name)!r} there, {config[name]!r} here" for name in changed)
+    if changed := changed_since(stored, config, ("model", *SHAPES_WEIGHTS)):
         path = config["warm_start"]
         raise UserError(
-            f"cannot begin with the weights of {path}: {differ}; leave these options out to take the file's"
+            f"cannot begin with the weights of {path}: {changed}; leave these options out to take the file's"
         )
 
 
@@ -104,10 +111,7 @@ def _places(old: list[str], tokens: list[str]) -> Tensor:
 
 
 def _beside_new_ones(training: BERT4RecDataset, source: Tensor) -> tuple[Tensor, Tensor]:
-    """Return new items and the checkpoint's numbers of the known items before and after them in training.
-
-    *Shape:* (P,) each
-    """
+    """Return new items and the checkpoint's numbers of the known items beside them in training; (P,), (P,)."""
     _, begin, length = training.slices()
     earlier, later = training.sequences.slices(begin, length).adjacent()
     item, other = torch.cat([earlier, later]), torch.cat([later, earlier])

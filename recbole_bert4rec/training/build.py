@@ -7,12 +7,10 @@ builds the same configuration draws the same random numbers.
 from __future__ import annotations
 
 import os
-import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from logging import getLogger
-from typing import TypeVar
-from urllib.error import URLError
 
 import numpy as np
 import pandas as pd
@@ -26,12 +24,8 @@ from recbole.utils import get_flops, init_seed, set_color
 from recbole_bert4rec.options.user_models import is_ours
 from recbole_bert4rec.plugin.build import create_dataset, data_preparation, make_model, make_trainer
 from recbole_bert4rec.plugin.callbacks import Callback, Observed
-from recbole_bert4rec.plugin.config import warn_of_no_effect, without_effect
-from recbole_bert4rec.system.errors import UserError
+from recbole_bert4rec.plugin.config import explained, warn_of_no_effect, without_effect
 from recbole_bert4rec.training.ranks import SeenRule
-
-Result = TypeVar("Result")
-_MISTAKES = (ValueError, KeyError, TypeError, NotImplementedError, RuntimeError, SyntaxError, AssertionError, OSError)
 
 
 @dataclass
@@ -70,32 +64,19 @@ def load_data(config: Config) -> Data:
     if is_ours(config.model_class) or config["exclude_seen"] is None:  # ours follow the rule by themselves
         table = None
     getLogger().info(whole)
-    parts = _of_data(config, lambda: data_preparation(config, whole))
+    with _reading(config):
+        parts = data_preparation(config, whole)
     warn_of_no_effect(config, named_before)  # where the data decide what `auto` is
     return Data(config, whole, table, interactions, period, *parts)
 
 
 def read_dataset(config: Config) -> Dataset:
     """Read the files of the data set, which is not yet split."""
-    return _of_data(config, lambda: create_dataset(config))
+    with _reading(config):
+        return create_dataset(config)
 
 
-def _of_data(config: Config, step: Callable[[], Result]) -> Result:
-    """Run a step on the files of the data set; a mistake in them becomes one line."""
+def _reading(config: Config) -> AbstractContextManager[None]:
+    """Turn mistakes in the files of the data set into one line."""
     name = config["dataset"]
-    return translate_errors(step, f"data set {name!r}", os.path.join(config["data_path"], f"{name}.inter"))
-
-
-def translate_errors(step: Callable[[], Result], name: str, file: str | None = None) -> Result:
-    """Run a step of RecBole; a mistake that RecBole itself noticed becomes one line."""
-    try:
-        return step()
-    except URLError as error:
-        raise UserError(
-            f"{name} is not here and cannot be downloaded ({error.reason}); write it to {file or 'its folder'}"
-        ) from error
-    except _MISTAKES as error:
-        last_frame = traceback.extract_tb(error.__traceback__)[-1].filename
-        if f"{os.sep}recbole{os.sep}" not in last_frame:
-            raise
-        raise UserError(f"{name}: {str(error) or type(error).__name__}") from error
+    return explained(f"data set {name!r}", os.path.join(config["data_path"], f"{name}.inter"))

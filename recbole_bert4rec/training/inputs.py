@@ -29,7 +29,6 @@ from recbole_bert4rec.system.constants import DEFAULT_NAMES, FOR_THE_USER, FORMA
 from recbole_bert4rec.system.environment import find_config, shipped
 from recbole_bert4rec.system.errors import UserError, nearest, short, short_list
 from recbole_bert4rec.system.files import check_output
-from recbole_bert4rec.training.build import translate_errors
 from recbole_bert4rec.training.screen import say
 
 _OF_LOGS = tuple(field.name for field in fields(Reading) if field.name != "encoding")
@@ -46,7 +45,7 @@ def user_layers(
     """Return the user's options in layers; files are read, and the program's flags if none are given."""
     files = (file if isinstance(file, Mapping) else read_options(find_config(file)) for file in config_files or ())
     if flags is None:
-        flags = translate_errors(flags_of_program, "the configuration")
+        flags = flags_of_program()
     return Layers(files=tuple(files), options=options or {}, flags=flags)
 
 
@@ -56,7 +55,7 @@ def configure(model: Model | None, dataset: str | None, layers: Layers, resume: 
     refuse_unknown_model(model)
     if resume is not None:
         refuse_other_models("--resume", model)
-    config = translate_errors(lambda: PluginConfig(model, dataset, layers), "the configuration")
+    config = PluginConfig(model, dataset, layers)
     if config["warm_start"] is not None:
         refuse_other_models("--warm_start", model)
         if resume is None and layers.stored:

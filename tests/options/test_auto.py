@@ -10,16 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from recbole.data import create_dataset
 
-from recbole_bert4rec.options.auto import (
-    RULES,
-    LogSize,
-    dropout,
-    epochs,
-    loss,
-    negatives,
-    rate,
-    settle,
-)
+from recbole_bert4rec.options.auto import RULES, LogSize, dropout, epochs, loss, negatives, rate, settle
 from recbole_bert4rec.options.kinds import AUTO
 from recbole_bert4rec.options.table import OPTIONS
 from recbole_bert4rec.system.errors import UserError

@@ -24,8 +24,8 @@ from recbole_bert4rec.core.losses import mask_weights
 from recbole_bert4rec.options import user_models
 from recbole_bert4rec.options.user_models import chosen, known_as
 from recbole_bert4rec.system.errors import UserError
-from tests.helpers.runs import QUIET, make_config, make_trainer, prepare
-from tests.helpers.small import ROWS, SMALL
+from tests.helpers.runs import QUIET, make_config, make_trainer
+from tests.helpers.small import ROWS, SMALL, start
 
 MODULE = """
 import torch
@@ -144,9 +144,8 @@ def test_the_logits_are_those_that_the_loss_is_made_of(options: dict[str, Any]) 
 
     found = []
     for model in (BERT4Rec, Twin):
-        config = make_config(known_as(model), seen_bias=True, loss_type="CE", **options)
-        _, train, *_ = prepare(config)
-        network: Any = make_trainer(config, train).model
+        trainer, train, *_ = start(model=model, seen_bias=True, loss_type="CE", **options)
+        network: Any = trainer.model
         network.seen_bias.data.fill_(-0.7)
         loss = network.calculate_loss(next(iter(train)))
         loss.backward()
@@ -293,15 +292,12 @@ def test_a_file_names_a_model_but_imports_nothing(module: str, write_inter: Any)
     assert run(model=f"{module}:Mine", config_files=["mine.yaml"], **request).record["model"] == "Mine"
 
 
-def test_two_models_of_one_name_are_not_compared(module: str) -> None:
-    Path("my_others.py").write_text(MODULE)
-    with pytest.raises(UserError, match="--model=Mine,Mine"):
-        compare(["my_models:Mine", "my_others:Mine"], "toy")
-
-
-def test_other_processes_need_a_class_of_a_module() -> None:
+def test_a_comparison_takes_no_two_models_of_one_name_and_a_search_no_class_outside_a_module(module: str) -> None:
     class Local(BERT4Rec):
         pass
 
+    Path("my_others.py").write_text(MODULE)
+    with pytest.raises(UserError, match="--model=Mine,Mine"):
+        compare(["my_models:Mine", "my_others:Mine"], "toy")
     with pytest.raises(UserError, match="Local"):
         tune(Local, "toy", "space")

@@ -15,13 +15,8 @@ from recbole_bert4rec.training.run import run
 from tests.helpers.runs import QUIET, StopAfter, make_config, make_trainer, prepare
 
 ROWS = [(f"u{u}", f"i{(u * t + t) % 23}", t) for u in range(1, 31) for t in range(4 + u % 10)]
-SMALL = {
-    "MAX_ITEM_LIST_LENGTH": 8,
-    "hidden_size": 16,
-    "train_batch_size": 16,
-    "batch_sequences": 16,
-    "stopping_step": 50,
-}
+SMALL = {"MAX_ITEM_LIST_LENGTH": 8, "hidden_size": 16, "train_batch_size": 16, "batch_sequences": 16}
+SMALL |= {"stopping_step": 50}
 EVENTS = [name for name in vars(Callback) if name.startswith("on_")]
 ONE_EPOCH = ["on_epoch_begin", "on_epoch_end", "on_validation_begin", "on_ranking_begin", "on_ranking_end"]
 ONE_EPOCH += ["on_validation_end", "on_selection_end"]
@@ -48,8 +43,7 @@ class Recorder(Callback):
 
 
 def inputs(write_inter: Any, **options: Any) -> dict[str, Any]:
-    given = {**QUIET, **SMALL, **write_inter(ROWS), **options}
-    return {"dataset": given.pop("dataset"), "options": given}
+    return {"options": {**QUIET, **SMALL, **write_inter(ROWS), **options}}
 
 
 @pytest.mark.parametrize("model", ["BERT4Rec", "SASRec", "Pop"])

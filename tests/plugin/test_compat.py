@@ -21,11 +21,12 @@ from recbole.quick_start import load_data_and_model
 from recbole.trainer import HyperTuning, Trainer, hyper_tuning
 
 from recbole_bert4rec.plugin import compat
+from recbole_bert4rec.plugin.hooks import in_program
 from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.system.scoped import replaced
 from tests.helpers.patches import original
-from tests.helpers.programs import python
 from tests.helpers.runs import make_config, make_trainer, prepare
+from tests.helpers.small import start
 
 ROWS = [(f"u{u}", f"i{(u + t) % 9}", t) for u in range(9) for t in range(6)]
 
@@ -44,15 +45,23 @@ class Evil:
         return (Path.touch, (Path("pwned"),))
 
 
-def test_a_trainer_of_recbole_reads_the_checkpoints_that_this_process_saved(write_inter: Any) -> None:
+def test_a_trainer_of_recbole_reads_the_checkpoints_that_this_process_saved_and_metrics_are_numbers_of_python(
+    write_inter: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     trainer, fresh, test = trained(write_inter)
     with replaced(trainer_module, "torch", torch), pytest.raises(Exception, match="weights_only"):
         trainer.evaluate(test)
+    seen = []
+    monkeypatch.setattr(type(trainer.model), "load_other_parameter", lambda *_: seen.append(torch.load))
     wanted = trainer.evaluate(test)
-    assert "ndcg@10" in wanted
+    assert [function.__module__ for function in seen] == ["torch.serialization"]  # of all but that file of RecBole's
     assert wanted == fresh.evaluate(test, model_file=trainer.saved_model_file)
     fresh.resume_checkpoint(trainer.saved_model_file)
     assert fresh.start_epoch == 1
+    assert {type(value) for value in wanted.values()} == {float}
+    numpys = Trainer.evaluate(trainer, test, load_best_model=False)
+    assert np.float64 in {type(value) for value in numpys.values()}
+    assert list(wanted.items()) == list(numpys.items())
 
 
 def test_recbole_unpickles_the_file_of_nobody_else_unless_torch_is_told_to(
@@ -76,15 +85,6 @@ def test_recbole_unpickles_the_file_of_nobody_else_unless_torch_is_told_to(
         assert (config["model"], type(model).__name__, dataset.user_num) == ("GRU4Rec", "GRU4Rec", 10)
         for name, weight in trainer.model.state_dict().items():
             assert torch.equal(weight, model.state_dict()[name])
-
-
-def test_reading_a_checkpoint_of_recbole_leaves_torch_load_alone(write_inter: Any, monkeypatch: Any) -> None:
-    trainer, _, test = trained(write_inter)
-    seen = []
-    monkeypatch.setattr(type(trainer.model), "load_other_parameter", lambda *_: seen.append(torch.load))
-    trainer.evaluate(test)
-    assert seen == [torch.load]
-    assert torch.load.__module__ == "torch.serialization"
 
 
 @pytest.mark.parametrize("patched", [False, True])
@@ -111,24 +111,13 @@ def test_exhaustive_search_tries_every_combination(patched: bool, monkeypatch: p
 def test_metrics_of_coverage_and_popularity_can_be_collected(write_inter: Any) -> None:
     rows = [(f"u{u}", f"i{(u + t) % 12}", t) for u in range(12) for t in range(6)]
     metrics = ["NDCG", "ItemCoverage", "AveragePopularity", "GiniIndex", "ShannonEntropy", "TailPercentage"]
-    config = make_config(epochs=1, metrics=metrics, topk=[3], valid_metric="NDCG@3", **write_inter(rows))
-    _, train, valid, _ = prepare(config)
-    trainer = make_trainer(config, train)
+    trainer, train, valid, _ = start(metrics=metrics, topk=[3], valid_metric="NDCG@3", **write_inter(rows))
     trainer.eval_collector.data_collect(train)
     first = trainer.evaluate(valid, load_best_model=False)
     assert set(first) == {f"{name.lower()}@3" for name in metrics}
     assert first == trainer.evaluate(valid, load_best_model=False)  # what was set aside is put back
     with pytest.raises(AttributeError, match="cpu"):
         original(Collector.get_data_struct)(trainer.eval_collector)
-
-
-def test_metrics_are_numbers_of_python(write_inter: Any) -> None:
-    trainer, _, test = trained(write_inter)
-    metrics = trainer.evaluate(test)
-    assert {type(value) for value in metrics.values()} == {float}
-    numpys = Trainer.evaluate(trainer, test, load_best_model=False)
-    assert np.float64 in {type(value) for value in numpys.values()}
-    assert list(metrics.items()) == list(numpys.items())
 
 
 def test_a_download_ends_well_without_process_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,34 +130,25 @@ def test_a_download_ends_well_without_process_group(tmp_path: Path, monkeypatch:
         Dataset(config)._download()
 
 
-def test_anomaly_detection_that_recbole_turns_on_is_off_in_our_programs_and_in_our_training() -> None:
-    program = """
-import recbole_bert4rec, torch, recbole.model.sequential_recommender
-from recbole_bert4rec.plugin.hooks import in_program
-from recbole_bert4rec import BERT4Rec
-from recbole.quick_start import run_recbole
-seen = []
-def loss(self, interaction, own=BERT4Rec.calculate_loss):
-    seen.append(torch.is_anomaly_enabled())
-    return own(self, interaction)
-BERT4Rec.calculate_loss = loss
-options = {"epochs": 1, "hidden_size": 8, "inner_size": 8, "n_layers": 1, "batch_sequences": 500, "state": "error"}
-run_recbole("BERT4Rec", "ml-100k", config_dict={**options, "show_progress": False}, saved=False)
-print(torch.is_anomaly_enabled(), set(seen))
-with in_program():
-    print(torch.is_anomaly_enabled())
-print(torch.is_anomaly_enabled())
-"""
-    assert python(program) == ["True {False}", "False", "True"]
+def test_anomaly_detection_that_recbole_turns_on_is_off_in_our_programs_and_in_our_training(
+    options: dict[str, Any], seen_in_training: Any
+) -> None:
+    trainer, train, *_ = start(**options, epochs=1)
+    seen = seen_in_training(torch.is_anomaly_enabled)
+    with torch.autograd.set_detect_anomaly(True):  # as after `import recbole`
+        trainer.fit(train, saved=False, verbose=False)
+        assert seen == {False}
+        assert torch.is_anomaly_enabled()
+        with in_program():
+            assert not torch.is_anomaly_enabled()
+        assert torch.is_anomaly_enabled()
 
 
 @pytest.mark.parametrize("batch", [4, 64])
 def test_pop_ranks_by_the_number_of_training_interactions(write_inter: Any, batch: int) -> None:
     rows = [(f"u{u}", f"i{(u * t) % (5 + u % 3)}", t) for u in range(30) for t in range(8)]
     rows += [("other", f"i{100 + t}", t) for t in range(8)]  # RecBole refuses users who have every item
-    config = make_config("Pop", train_batch_size=batch, **write_inter(rows))
-    _, train, *_ = prepare(config)
-    trainer = make_trainer(config, train)
+    trainer, train, *_ = start(model="Pop", train_batch_size=batch, **write_inter(rows))
     trainer.fit(train, saved=False)
     wanted = np.bincount(train.dataset.inter_feat[train.dataset.iid_field].numpy(), minlength=trainer.model.n_items)
     assert trainer.model.item_cnt.squeeze(1).tolist() == wanted.tolist()

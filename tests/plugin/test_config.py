@@ -19,40 +19,14 @@ from tests.helpers.runs import QUIET, make_config, prepare
 
 ROWS = [(f"u{u}", f"i{(u + t) % 15}", t) for u in range(20) for t in range(6)]
 
-VALUES = {
-    "1": 1,
-    "-3": -3,
-    "1_000": 1000,
-    "0.5": 0.5,
-    "1e-3": 0.001,
-    "true": True,
-    "FALSE": False,
-    "none": "none",
-    "[]": [],
-    "['a','b']": ["a", "b"],
-    "0,1": (0, 1),
-    "{'max_norm': 5.0, 'x': [None, True]}": {"max_norm": 5.0, "x": [None, True]},
-    "'text'": "text",
-    "text": "text",
-    "[5,inf)": "[5,inf)",
-    "": "",
-    "  7": 7,
-    "b'bytes'": "b'bytes'",
-    "...": "...",
-    "007": "007",
-}
+TEXTS = ["1", "-3", "1_000", "0.5", "1e-3", "true", "FALSE", "none", "[]", "['a','b']", "0,1", "'text'", "text"]
+TEXTS += ["{'max_norm': 5.0, 'x': [None, True]}", "[5,inf)", "", "  7", "b'bytes'", "...", "007"]
 
 
-def recboles(text: str) -> Any:
-    """What RecBole itself makes of a text."""
-    return Config._convert_config_dict(None, {"x": text})["x"]
-
-
-@pytest.mark.parametrize("text", VALUES)
+@pytest.mark.parametrize("text", TEXTS)
 def test_a_text_becomes_the_value_that_it_spells_as_in_recbole(text: str) -> None:
-    found = PluginConfig._convert_config_dict(None, {"x": text})["x"]
-    assert (type(found), found) == (type(VALUES[text]), VALUES[text])
-    assert (type(found), found) == (type(recboles(text)), recboles(text))
+    found, recboles = (kind._convert_config_dict(None, {"x": text})["x"] for kind in (PluginConfig, Config))
+    assert (type(found), found) == (type(recboles), recboles)
 
 
 def test_what_is_no_text_stays_what_it_is() -> None:
@@ -61,20 +35,11 @@ def test_what_is_no_text_stays_what_it_is() -> None:
     assert given == {"a": 1, "b": [None], "c": {"d": "1+1"}, "e": None}
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "__import__('os').system('touch pwned')",
-        "[open('pwned', 'w') for _ in (1,)]",
-        "(lambda: open('pwned', 'w'))()",
-        "9**9**9",
-        "re.compile",
-        "[" * 5000,
-        "-" * 100_000 + "1",
-        "\0",
-    ],
-    ids=range(8),
-)
+PROGRAMS = ["__import__('os').system('touch pwned')", "[open('pwned', 'w') for _ in (1,)]", "9**9**9", "\0"]
+PROGRAMS += ["(lambda: open('pwned', 'w'))()", "re.compile", "[" * 5000, "-" * 100_000 + "1"]
+
+
+@pytest.mark.parametrize("text", PROGRAMS, ids=range(8))
 @pytest.mark.parametrize("model", ["BERT4Rec", "Pop"])
 def test_a_program_stays_a_text_and_does_not_run(model: str, text: str) -> None:
     flags = Layers(options=QUIET, flags={"wandb_project": text})

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
+import runpy
 from pathlib import Path
 from typing import Any
 
@@ -226,6 +225,7 @@ def test_items_without_interactions_take_no_part_in_evaluation_and_are_those_tha
 
 
 @needs_onnx
+@pytest.mark.slow
 def test_the_graph_has_them_too(grouped: dict[str, Any], tmp_path: Path) -> None:
     model = load(trained_on(grouped).checkpoint, "cpu")
     wanted = model.recommend([OF_GROUP[1]], k=12)
@@ -305,11 +305,11 @@ def test_vectors_of_none_of_the_items_are_refused_with_an_example_of_each_side(
         trained_on({**write_inter(rows()), "item_vectors": others})
 
 
-def test_the_example_makes_vectors_of_the_texts_of_ml_100k(tmp_path: Path) -> None:
-    items = Path(recbole.__file__).parent / "dataset_example" / "ml-100k" / "ml-100k.item"
-    command = [sys.executable, str(ROOT / "docs/examples/text_vectors.py"), str(items), str(tmp_path / "a.parquet")]
-    subprocess.run([*command, "--columns", "movie_title", "class"], check=True)
-    table = read_item_vectors(str(tmp_path / "a.parquet"), "item_id")
+def test_the_example_makes_vectors_of_the_texts_of_ml_100k(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    items, file = Path(recbole.__file__).parent / "dataset_example/ml-100k/ml-100k.item", tmp_path / "a.parquet"
+    monkeypatch.setattr("sys.argv", ["text_vectors.py", str(items), str(file), "--columns", "movie_title", "class"])
+    runpy.run_path(str(ROOT / "docs/examples/text_vectors.py"), run_name="__main__")
+    table = read_item_vectors(str(file), "item_id")
     table = dict(zip(table.items, table.vectors.astype(float), strict=True))
     near = sorted(table, key=lambda item: -table[item] @ table["50"] / (np.linalg.norm(table[item]) + 1e-9))
     assert {"50", "172"} <= set(near[:20])  # Star Wars and its sequel

@@ -19,6 +19,8 @@ from tests.helpers.small import start
 def test_valid_users_are_as_many_as_wanted_and_the_others_train_their_validation_item(options: dict) -> None:
     _, train, valid, test = start(**options)
     _, some_train, some_valid, some_test = start(**options, valid_users=10, seed=3)
+    again = prepare(make_config(**options, valid_users=10, seed=3))[2]
+    assert torch.equal(again.dataset.inter_feat["user_id"], some_valid.dataset.inter_feat["user_id"])
     held_out = dict(zip(*(valid.dataset.inter_feat[f].tolist() for f in ("user_id", "item_id")), strict=True))
     kept = dict(zip(*(some_valid.dataset.inter_feat[f].tolist() for f in ("user_id", "item_id")), strict=True))
     assert len(kept) == 10
@@ -34,15 +36,7 @@ def test_valid_users_are_as_many_as_wanted_and_the_others_train_their_validation
         start(**options, valid_users=99)
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"window": "sliding"},
-        {"candidates": "paper"},
-        {"valid_users": 9},
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize("change", [{"window": "sliding"}, {"candidates": "paper"}, {"valid_users": 9}], ids=str)
 def test_saved_loaders_made_with_other_options_are_not_used_again(options: dict, change: dict) -> None:
     prepare(make_config(**options, save_dataloaders=True))
     named = {**options, "dataloaders_save_path": "saved/toy-for-BERT4Rec-dataloader.pth", "trust_pickles": True}

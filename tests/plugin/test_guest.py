@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import textwrap
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.helpers.data import inter_writer
 from tests.helpers.programs import ROOT, python
 
 GUEST = ROOT / "tests" / "helpers" / "guest.py"
@@ -29,114 +28,128 @@ MORE = {
     **dict.fromkeys(("NARM", "STAMP", "LightSANs", "CORE", "NextItNet", "HGN", "SRGNN"), SOFTMAX),
     **{name: {"loss_type": "BPR"} for name in ("FPMC", "Caser")},
 }
+OWN = {**SOFTMAX, "transform": "mask_itemseq", "mask_ratio": 0.3, "n_heads": 1, "inner_size": 8}
 
 
-def runs(mode: str, folder: Path, data: dict[str, Any], models: dict[str, Any]) -> dict[str, Any]:
-    """What each model leaves, see ``tests/helpers/guest.py``."""
-    options = {**QUIET, **SMALL, "data_path": data["data_path"]}
+OF_ITS_OWN = """
+import argparse
+import torch
+from recbole.config import Config
+from recbole.data import create_dataset, data_preparation
+from recbole.data.dataset import Dataset, SequentialDataset
+from recbole.model.abstract_recommender import SequentialRecommender
+from recbole.model.sequential_recommender import SASRec as Theirs
+from recbole.trainer import Trainer
+from recbole.utils import InputType
+
+sys.argv = ["theirs.py", "--output_dir=out", "--top_n=10"]
+flags = argparse.ArgumentParser()
+flags.add_argument("--output_dir")
+flags.add_argument("--top_n")
+flags.parse_args()
+options = {**asked["options"], "train_neg_sample_args": None}
+
+class SASRec(Theirs):
+    def __init__(self, config, dataset):
+        super().__init__(config, dataset)
+        self.alpha = [config[name] for name in ("my_alpha",)][0]
+
+class BERT4Rec(SequentialRecommender):
+    input_type = InputType.POINTWISE
+
+    def __init__(self, config, dataset):
+        super().__init__(config, dataset)
+        self.items, self.loss = torch.nn.Embedding(self.n_items, 8), torch.nn.CrossEntropyLoss()
+
+    def full_sort_predict(self, rows):
+        items = self.items(rows[self.ITEM_SEQ])
+        return self.gather_indexes(items, rows[self.ITEM_SEQ_LEN] - 1) @ self.items.weight.T
+
+    def calculate_loss(self, rows):
+        return self.loss(self.full_sort_predict(rows), rows[self.POS_ITEM_ID])
+
+class MyDataset(SequentialDataset):
+    def _data_processing(self):
+        super()._data_processing()
+        self.note = self.config["my_note"]
+
+class MyTrainer(Trainer):
+    def __init__(self, config, model):
+        super().__init__(config, model)
+        self.note = config["my_note"]
+
+defaults = dict(n_heads=1, inner_size=8, hidden_dropout_prob=0.1, attn_dropout_prob=0.1, hidden_act="gelu",
+                layer_norm_eps=1e-12, initializer_range=0.02, loss_type="CE")
+for model in (SASRec, BERT4Rec):
+    config = Config(model, "toy", config_dict={**options, **defaults, "my_alpha": 0.5, "my_note": "x"})
+    dataset = MyDataset(config)
+    made = create_dataset(config)
+    train, valid, test = data_preparation(config, dataset)
+    trainer = MyTrainer(config, model(config, train.dataset))
+    trainer.fit(train, valid, saved=False)
+    metrics = trainer.evaluate(test, load_best_model=False)
+    print(type(made).__name__, type(train).__name__, trainer.note, dataset.note, "ndcg@10" in metrics)
+print(Config("Pop", "toy", config_dict={**options, "my_note": 1, "device": "cuda", "gpu_id": -1})["my_note"])
+config = Config("BERT4Rec", "toy", config_dict=options)
+print("output_dir" in config.cmd_config_dict)
+"""
+
+
+def runs(mode: str, folder: Path, models: dict[str, Any], then: str = "") -> tuple[dict[str, Any], list[str]]:
+    """What each model leaves, see ``tests/helpers/guest.py``; and what the same program prints afterwards."""
+    data = inter_writer(folder)(ROWS, header=HEADER)
+    options = {**QUIET, **SMALL, "data_path": "data"}
     asked = json.dumps({"dataset": data["dataset"], "options": options, "models": models})
-    lines = python(GUEST.read_text("utf-8"), mode, asked, folder=folder)
-    return dict(map(json.loads, lines))
+    lines = python(GUEST.read_text("utf-8") + then, mode, asked, folder=folder)
+    return dict(map(json.loads, lines[: len(models)])), lines[len(models) :]
 
 
-def assert_equal_runs(write_inter: Callable[..., dict[str, Any]], tmp_path: Path, models: dict[str, Any]) -> list[str]:
-    """Compare; return the models that RecBole alone cannot run on these libraries."""
-    data = write_inter(ROWS, header=HEADER)
-    stock, guest = (runs(mode, tmp_path / mode, data, models) for mode in ("stock", "guest"))
-    assert stock.keys() == guest.keys() == models.keys()
-    for model, found in stock.items():
-        if isinstance(found, dict):
-            assert guest[model] == found, model
-    return [model for model, found in stock.items() if not isinstance(found, dict)]
+@pytest.fixture(scope="module")
+def guest(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], list[str]]:
+    return runs("guest", tmp_path_factory.mktemp("guest"), {**SIX, "RecBoleBERT4Rec": OWN}, then=OF_ITS_OWN)
 
 
-def test_six_models_of_recbole_are_bit_for_bit_as_without_the_import(write_inter: Any, tmp_path: Path) -> None:
-    assert assert_equal_runs(write_inter, tmp_path, SIX) == []
+def test_six_models_are_bit_for_bit_as_without_the_import_and_recboles_bert4rec_under_its_other_name(
+    guest: tuple[dict[str, Any], list[str]], tmp_path: Path
+) -> None:
+    stock, _ = runs("stock", tmp_path, {**SIX, "BERT4Rec": OWN})
+    assert {model: guest[0][model] for model in SIX} == {model: stock[model] for model in SIX}
+    assert all(isinstance(found, dict) for found in stock.values())
+    for result in ("losses", "validation", "test", "weights"):
+        assert guest[0]["RecBoleBERT4Rec"][result] == stock["BERT4Rec"][result]
 
 
 @pytest.mark.slow
-def test_models_of_all_families_are_bit_for_bit_as_without_the_import(write_inter: Any, tmp_path: Path) -> None:
-    not_run = assert_equal_runs(write_inter, tmp_path, MORE)
-    assert len(SIX) + len(MORE) - len(not_run) >= 25, not_run
+def test_models_of_all_families_are_bit_for_bit_as_without_the_import(tmp_path: Path) -> None:
+    (stock, _), (guest, _) = (runs(mode, tmp_path / mode, MORE) for mode in ("stock", "guest"))
+    run = {model: found for model, found in stock.items() if isinstance(found, dict)}  # on these libraries
+    assert {model: guest[model] for model in run} == run
+    assert len(SIX) + len(run) >= 25, MORE.keys() - run.keys()
 
 
-def test_a_programs_own_flags_keys_and_classes_are_its_own(write_inter: Any, tmp_path: Path) -> None:
+def test_a_programs_own_flags_keys_and_classes_are_its_own(guest: tuple[Any, list[str]]) -> None:
+    assert guest[1] == ["SequentialDataset TrainDataLoader x x True"] * 2 + ["1", "True"]
+
+
+def test_a_program_that_imports_recbole_first_keeps_its_names_and_trains_our_model_or_is_refused_by_name(
+    write_inter: Any, tmp_path: Path
+) -> None:
     data = write_inter(ROWS, header=HEADER)
     program = f"""
-        import argparse
-        import recbole_bert4rec
-        import torch
-        from recbole.config import Config
-        from recbole.data import create_dataset, data_preparation
-        from recbole.data.dataset import Dataset, SequentialDataset
-        from recbole.model.abstract_recommender import SequentialRecommender
-        from recbole.model.sequential_recommender import SASRec as Theirs
-        from recbole.trainer import Trainer
-        from recbole.utils import InputType
-
-        flags = argparse.ArgumentParser()
-        flags.add_argument("--output_dir")
-        flags.add_argument("--top_n")
-        flags.parse_args()
-        options = {{**{QUIET!r}, **{SMALL!r}, "data_path": {data["data_path"]!r}, "train_neg_sample_args": None}}
-
-        class SASRec(Theirs):
-            def __init__(self, config, dataset):
-                super().__init__(config, dataset)
-                self.alpha = [config[name] for name in ("my_alpha",)][0]
-
-        class BERT4Rec(SequentialRecommender):
-            input_type = InputType.POINTWISE
-
-            def __init__(self, config, dataset):
-                super().__init__(config, dataset)
-                self.items, self.loss = torch.nn.Embedding(self.n_items, 8), torch.nn.CrossEntropyLoss()
-
-            def full_sort_predict(self, rows):
-                items = self.items(rows[self.ITEM_SEQ])
-                return self.gather_indexes(items, rows[self.ITEM_SEQ_LEN] - 1) @ self.items.weight.T
-
-            def calculate_loss(self, rows):
-                return self.loss(self.full_sort_predict(rows), rows[self.POS_ITEM_ID])
-
-        class MyDataset(SequentialDataset):
-            def _data_processing(self):
-                super()._data_processing()
-                self.note = self.config["my_note"]
-
-        class MyTrainer(Trainer):
-            def __init__(self, config, model):
-                super().__init__(config, model)
-                self.note = config["my_note"]
-
-        defaults = dict(n_heads=1, inner_size=8, hidden_dropout_prob=0.1, attn_dropout_prob=0.1, hidden_act="gelu",
-                        layer_norm_eps=1e-12, initializer_range=0.02, loss_type="CE")
-        for model in (SASRec, BERT4Rec):
-            config = Config(model, "toy", config_dict={{**options, **defaults, "my_alpha": 0.5, "my_note": "x"}})
-            dataset = MyDataset(config)
-            made = create_dataset(config)
-            train, valid, test = data_preparation(config, dataset)
-            trainer = MyTrainer(config, model(config, train.dataset))
-            trainer.fit(train, valid, saved=False)
-            metrics = trainer.evaluate(test, load_best_model=False)
-            print(type(made).__name__, type(train).__name__, trainer.note, dataset.note, "ndcg@10" in metrics)
-        print(Config("Pop", "toy", config_dict={{**options, "my_note": 1, "device": "cuda", "gpu_id": -1}})["my_note"])
-        config = Config("BERT4Rec", "toy", config_dict=options)
-        print("output_dir" in config.cmd_config_dict)
-    """
-    lines = python(program, "--output_dir=out", "--top_n=10", folder=tmp_path / "theirs")
-    assert lines == ["SequentialDataset TrainDataLoader x x True"] * 2 + ["1", "True"]
-
-
-def test_code_for_recboles_own_bert4rec_is_served_or_refused_by_name(write_inter: Any, tmp_path: Path) -> None:
-    data = write_inter(ROWS, header=HEADER)
-    program = f"""
+        import sys, types
+        from pathlib import Path
+        mine = types.ModuleType("mine")
+        sys.modules["mine"] = mine
+        exec("from recbole.data import *; from recbole.quick_start import *; from recbole.utils import *", vars(mine))
+        own = dict(vars(mine))
         from recbole.model.sequential_recommender import BERT4Rec as Stock
         import recbole_bert4rec
         from recbole.config import Config
         from recbole.data import create_dataset, data_preparation
         from recbole.data.dataset import SequentialDataset
         from recbole.model.sequential_recommender import BERT4Rec
+        from recbole.quick_start import load_data_and_model, run_recbole
+        print([name for name, value in own.items() if vars(mine)[name] is not value])
         options = {{**{QUIET!r}, **{SMALL!r}, "data_path": {data["data_path"]!r}}}
         theirs = {{**options, "transform": "mask_itemseq", "train_neg_sample_args": None}}
         print(type(create_dataset(Config(Stock, "toy", config_dict=theirs))).__name__)
@@ -158,41 +171,6 @@ def test_code_for_recboles_own_bert4rec_is_served_or_refused_by_name(write_inter
                 step()
             except Exception as error:
                 print(type(error).__name__, error)
-    """
-    served, dataset, field = python(program, folder=tmp_path / "theirs")
-    assert served == "SequentialDataset"
-    assert dataset.startswith("UserError ")
-    assert "Mine" in dataset
-    assert field.startswith("AttributeError ")
-    assert "MASK_ITEM_SEQ" in field
-
-
-def test_recboles_own_bert4rec_is_trained_under_its_other_name(write_inter: Any, tmp_path: Path) -> None:
-    data = write_inter(ROWS, header=HEADER)
-    options = {**QUIET, **SMALL, "data_path": data["data_path"], "transform": "mask_itemseq", "mask_ratio": 0.3}
-    options |= {"n_heads": 1, "inner_size": 8, "train_neg_sample_args": None}
-    asked = {"dataset": data["dataset"], "options": options}
-    program = GUEST.read_text("utf-8")
-    found = [
-        json.loads(*python(program, mode, json.dumps({**asked, "models": {model: {}}}), folder=tmp_path / mode))[1]
-        for mode, model in (("stock", "BERT4Rec"), ("guest", "RecBoleBERT4Rec"))
-    ]
-    for result in ("losses", "validation", "test", "weights"):
-        assert found[0][result] == found[1][result]
-
-
-@pytest.mark.parametrize("first", ["recbole", "ours"])
-def test_run_recbole_trains_our_model_and_leaves_checkpoint_and_record_or_nothing(
-    first: str, write_inter: Any, tmp_path: Path
-) -> None:
-    data = write_inter(ROWS, header=HEADER)
-    imports = ["import recbole_bert4rec", "from recbole.quick_start import run_recbole"]
-    lines = imports if first == "ours" else imports[::-1]
-    program = "\n".join(lines) + textwrap.dedent(f"""
-        import sys
-        from pathlib import Path
-        from recbole.quick_start import load_data_and_model
-        options = {{**{QUIET!r}, **{SMALL!r}, "data_path": {data["data_path"]!r}}}
         sys.argv += ["--top_n=7"]  # a flag of the program
         run_recbole("BERT4Rec", "toy", config_dict=dict(options), saved=False)
         print(sorted(path.suffix for path in Path().rglob("saved/*") if path.is_file()))
@@ -202,28 +180,11 @@ def test_run_recbole_trains_our_model_and_leaves_checkpoint_and_record_or_nothin
         sys.argv.pop()
         config, model, dataset, train, valid, test = load_data_and_model(str(file))
         print(type(model).__module__, config["hidden_size"], "ndcg@10" in found["test_result"])
-    """)
-    assert python(program, folder=tmp_path / "theirs") == [
-        "[]",
-        "['.json', '.pth']",
-        "recbole_bert4rec.plugin.model 8 True",
-    ]
-
-
-def test_a_line_with_more_columns_than_the_header_is_read_as_in_recbole_and_refused_in_our_programs(
-    write_inter: Any,
-) -> None:
-    rows = [*ROWS[:9], (*ROWS[9], "beyond"), *ROWS[10:]]
-    data = write_inter(rows, header=HEADER)
-    program = f"""
-        import recbole_bert4rec
-        from recbole.config import Config
-        from recbole.data import create_dataset
-        options = {{**{QUIET!r}, "data_path": {data["data_path"]!r}}}
-        print(create_dataset(Config("BERT4Rec", "toy", config_dict=options)).inter_num)
-        try:
-            recbole_bert4rec.run(model="BERT4Rec", dataset="toy", options=options)
-        except recbole_bert4rec.UserError as error:
-            print("line 11" in str(error))
     """
-    assert python(program) == [str(len(ROWS)), "True"]
+    changed, served, dataset, field, *saved = python(program, folder=tmp_path / "theirs")
+    assert (changed, served) == ("[]", "SequentialDataset")
+    assert dataset.startswith("UserError ")
+    assert "Mine" in dataset
+    assert field.startswith("AttributeError ")
+    assert "MASK_ITEM_SEQ" in field
+    assert saved == ["[]", "['.json', '.pth']", "recbole_bert4rec.plugin.model 8 True"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import inspect
 import pickle
 import sys
 from pathlib import Path
@@ -13,17 +12,17 @@ from typing import Any
 import pytest
 from recbole.config import Config
 from recbole.quick_start import quick_start, run_recbole
-from recbole.trainer import HyperTuning, Trainer
+from recbole.trainer import HyperTuning
 from recbole.utils import dataset_arguments, get_model
 
 import recbole_bert4rec
 from recbole_bert4rec.options.table import SHAPES_DATA
 from recbole_bert4rec.plugin import hooks
-from recbole_bert4rec.plugin.hooks import Hook
 from recbole_bert4rec.plugin.model import BERT4Rec
 from recbole_bert4rec.system.errors import UserError
 from tests.helpers.programs import python
-from tests.helpers.runs import QUIET, make_config, make_trainer, prepare
+from tests.helpers.runs import QUIET, make_config
+from tests.helpers.small import start
 
 ROWS = [(f"u{u}", f"i{(u + t) % 15}", t) for u in range(20) for t in range(6)]
 REGISTERED = """
@@ -78,38 +77,6 @@ def test_no_module_of_recbole_holds_an_original_that_is_replaced() -> None:
     assert left == []
 
 
-def test_names_in_the_modules_of_a_user_are_left_alone() -> None:
-    program = """
-import sys, types
-mine = types.ModuleType("mine")
-sys.modules["mine"] = mine
-exec("from recbole.data import *; from recbole.quick_start import *; from recbole.utils import *", vars(mine))
-own = dict(vars(mine))
-import recbole_bert4rec
-print([name for name, value in own.items() if vars(mine)[name] is not value])
-"""
-    assert python(program) == ["[]"]
-
-
-def test_changed_functions_keep_name_documentation_and_signature() -> None:
-    for (owner, name), before in hooks._recboles.items():
-        home = sys.modules[owner.partition(":")[0]]
-        changed = getattr(getattr(home, owner.partition(":")[2], home), name, None)
-        if hasattr(changed, "__wrapped__") and changed.__wrapped__ is before:
-            assert (changed.__name__, changed.__module__) == (name, before.__module__)
-    assert list(inspect.signature(Trainer._save_checkpoint).parameters) == ["self", "epoch", "verbose", "kwargs"]
-
-
-def test_a_place_that_a_later_recbole_has_mended_is_left_alone() -> None:
-    mended = Hook(__name__, "OWN", 2, "x.py:1", "it is 1", fault="no line like " + "this")
-    assert hooks.state_of(mended) == "not needed"
-    assert hooks.state_of(mended._replace(fault="OWN = 1")) == "to be made"
-    assert all(hook.is_needed() for hook in hooks.HOOKS)
-
-
-OWN = 1
-
-
 def test_keys_of_a_programs_own_are_taken_with_a_line_and_near_misses_refused(caplog: pytest.LogCaptureFixture) -> None:
     assert Config("BERT4Rec", "ml-100k", config_dict={**QUIET, "experiment_tag": "a"})["experiment_tag"] == "a"
     assert "experiment_tag" in caplog.text
@@ -140,10 +107,9 @@ def test_recboles_documented_example_runs(write_inter: Any) -> None:
 
 def test_negative_sampling_of_recbole_never_reaches_the_loader(write_inter: Any) -> None:
     negatives = {"distribution": "uniform", "sample_num": 2}
-    config = make_config(loss_type="BPR", train_neg_sample_args=negatives, **write_inter(ROWS))
-    _, train, valid, _ = prepare(config)
+    trainer, train, valid, _ = start(loss_type="BPR", train_neg_sample_args=negatives, **write_inter(ROWS))
     assert sum(len(batch) for batch in train) == 20
-    make_trainer(config, train).fit(train, valid, verbose=False, saved=False)
+    trainer.fit(train, valid, verbose=False, saved=False)
 
 
 def test_hyper_tuning_of_recbole_tunes_our_model(write_inter: Any, tmp_path: Path) -> None:
@@ -172,17 +138,13 @@ def test_functions_that_travel_to_other_processes_bring_our_package_along(name: 
     assert b"recbole_bert4rec.plugin.hooks" in pickle.dumps(getattr(quick_start, name))
 
 
-def test_another_series_of_recbole_is_refused_and_another_release_warned_of() -> None:
+def test_another_series_of_recbole_and_pandas_3_are_refused_and_another_release_warned_of() -> None:
     with pytest.raises(ImportError, match=r"1\.1\.0"):
-        hooks.check_recbole_version("1.1.0")
+        hooks.check_versions("1.1.0", "2.3.3")
     with pytest.warns(UserWarning, match=r"1\.2\.2"):
-        hooks.check_recbole_version("1.2.2")
-
-
-def test_pandas_3_is_refused_with_the_reason() -> None:
+        hooks.check_versions("1.2.2", "2.3.3")
     with pytest.raises(ImportError, match=r"pandas 3\.0\.1"):
-        hooks.check_pandas_version("3.0.1")
-    hooks.check_pandas_version("2.3.3")
+        hooks.check_versions("1.2.1", "3.0.1")
 
 
 def test_a_data_set_that_recbole_saved_is_known_by_our_options_too_each_once() -> None:

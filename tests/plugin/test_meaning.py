@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from recbole.evaluator.metrics import NDCG
 
-from tests.helpers.runs import make_config, make_trainer, prepare
-from tests.helpers.small import SMALL
+from tests.helpers.runs import make_config, prepare
+from tests.helpers.small import SMALL, start
 
 ROWS = [(f"u{u}", f"i{(u + t) % 23}", t) for u in range(60) for t in range(9)]
 BOTH = pytest.mark.parametrize("model", ["BERT4Rec", "SASRec"])
@@ -28,11 +28,7 @@ def test_a_batch_has_so_many_interactions_as_the_size_says(write_inter: Any) -> 
 @BOTH
 @pytest.mark.parametrize(
     ("option", "given", "value"),
-    [
-        ("learning_rate", np.float32(0.5), 0.5),
-        ("topk", np.array([5]), [5]),
-        ("checkpoint_dir", Path("kept"), "kept"),
-    ],
+    [("learning_rate", np.float32(0.5), 0.5), ("topk", np.array([5]), [5]), ("checkpoint_dir", Path("kept"), "kept")],
 )
 def test_values_of_numpy_and_paths_are_pythons_own(model: str, option: str, given: Any, value: Any) -> None:
     more = {"valid_metric": "MRR@5"} if option == "topk" else {}
@@ -56,9 +52,7 @@ def test_recboles_transform_is_taken_for_what_is_done_anyway(write_inter: Any) -
     data = {**SMALL, **write_inter(ROWS), "epochs": 1}
     losses = []
     for transform in ("mask_itemseq", None):
-        config = make_config(**data, transform=transform)
-        _, train, valid, _ = prepare(config)
-        trainer = make_trainer(config, train)
+        trainer, train, valid, _ = start(**data, transform=transform)
         trainer.fit(train, valid, saved=False, verbose=False)
         losses.append(trainer.train_loss_dict)
     assert losses[0] == losses[1]
@@ -68,8 +62,6 @@ def test_a_metric_that_is_not_finite_keeps_a_checkpoint_readable(
     write_inter: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(NDCG, "metric_info", lambda self, positions, lengths: np.full(positions.shape, np.nan))
-    config = make_config(**write_inter(ROWS), **SMALL, epochs=1, metrics=["MRR", "NDCG"])
-    _, train, valid, test = prepare(config)
-    trainer = make_trainer(config, train)
+    trainer, train, valid, test = start(**write_inter(ROWS), **SMALL, epochs=1, metrics=["MRR", "NDCG"])
     trainer.fit(train, valid)
     assert math.isnan(trainer.evaluate(test)["ndcg@10"])

@@ -12,11 +12,11 @@ from tests.helpers.small import equal, start, weights
 def test_the_same_seed_gives_the_same_result_bit_for_bit_twice(options: dict) -> None:
     results = []
     for _ in range(2):
-        trainer, train, valid, test = start(**options, epochs=3)
+        trainer, train, valid, test = start(**options, epochs=2)
         results.append((trainer.fit(train, valid, verbose=False), trainer.evaluate(test), weights(trainer)))
     assert results[0][:2] == results[1][:2]
     assert equal(results[0][2], results[1][2])
-    other, train, valid, _ = start(**options, epochs=3, seed=7)
+    other, train, valid, _ = start(**options, epochs=2, seed=7)
     other.fit(train, valid, verbose=False)
     assert not equal(results[0][2], weights(other))
 

@@ -18,7 +18,8 @@ from recbole_bert4rec.plugin.model import BERT4Rec
 from recbole_bert4rec.training.record import read_record
 from recbole_bert4rec.training.run import run
 from tests.helpers.data import inter_writer
-from tests.helpers.runs import QUIET, StopAfter, make_config, make_trainer, prepare
+from tests.helpers.runs import QUIET, StopAfter
+from tests.helpers.small import start
 
 OLD = [(f"u{u}", f"i{(u * 5 + t * 7) % 30}", t) for u in range(60) for t in range(6 + u % 5)]
 NEW = [
@@ -57,9 +58,7 @@ def grown(old: Old) -> dict[str, Any]:
 def begun(old: Old, **options: Any) -> Any:
     """A trainer that has begun, before its first step, and its training data."""
     stored = {name: old.state["config"][name] for name in (*SMALL, "objective")}
-    config = make_config("BERT4RecPlus", **{**stored, **options})
-    _, train, *_ = prepare(config)
-    trainer = make_trainer(config, train)
+    trainer, train, *_ = start(model="BERT4RecPlus", **{**stored, **options})
     trainer.checkpoints.begin(train.dataset)
     return trainer, train.dataset
 
@@ -76,9 +75,7 @@ def test_known_items_keep_their_weights_to_the_last_bit_and_all_else_is_taken_ov
     for name in ("encoder.item_embedding.weight", "encoder.output_bias"):
         assert torch.equal(now[name][kept], before[name][[place[tokens[number]] for number in kept]])
     assert torch.equal(now["encoder.item_embedding.weight"][-1], before["encoder.item_embedding.weight"][-1])
-    others = [
-        name for name in before if name not in ("encoder.item_embedding.weight", "encoder.output_bias", "item_digest")
-    ]
+    others = before.keys() - {"encoder.item_embedding.weight", "encoder.output_bias", "item_digest"}
     assert "seen_bias" in others
     assert all(torch.equal(now[name], before[name]) for name in others)
 
@@ -111,8 +108,7 @@ def test_an_unchanged_log_in_another_order_is_ranked_as_by_the_checkpoint(old: O
     rows = OLD[:]
     random.Random(5).shuffle(rows)
     options = {**FREE, **old.write(rows, "shuffled"), "warm_start": old.file, "epochs": 0}
-    dataset = options.pop("dataset")
-    result = run(dataset=dataset, options=options)
+    result = run(options=options)
     assert result.record["warm_start"] == {"file": old.file, "kept": 30, "new": 0, "gone": 0}
     histories = [["i3", "i7"], ["i1"]]
     items = sorted(load(old.file).items)
@@ -125,7 +121,7 @@ def test_a_run_follows_the_file_in_what_shapes_weights_and_records_what_became_o
     known = {f"i{n}" for n in range(30)}
     without = [row for row in [*OLD, *NEW] if row[1] not in ("i4", "i5")]
     options = {**FREE, **old.write(without, "without"), "warm_start": old.file, "epochs": 1, "refit": "train+valid"}
-    result = run(dataset=options.pop("dataset"), options=options)
+    result = run(options=options)
     record = read_record(result.record_path)
     assert record["warm_start"] == {"file": old.file, "kept": len(known) - 2, "new": 4, "gone": 2}
     assert record["model"] == "BERT4RecPlus"
@@ -139,9 +135,9 @@ def test_a_resumed_run_ends_as_an_uninterrupted_one_and_does_not_read_the_file_a
 ) -> None:
     file = tmp_path / "moved.pth"
     file.write_bytes(Path(old.file).read_bytes())
-    dataset, options = grown.pop("dataset"), {**grown, "warm_start": str(file), "epochs": 3}
-    whole = run(dataset=dataset, options={**options, "checkpoint_dir": "whole"})
-    stopped = run(dataset=dataset, options=options, callbacks=[StopAfter(0)])
+    options = {**grown, "warm_start": str(file), "epochs": 3}
+    whole = run(options={**options, "checkpoint_dir": "whole"})
+    stopped = run(options=options, callbacks=[StopAfter(0)])
     file.unlink()
     resumed = run(resume=str(checkpoints.last_of(stopped.checkpoint)))
     assert resumed.record["warm_start"] == whole.record["warm_start"]
@@ -154,10 +150,9 @@ def test_a_resumed_run_ends_as_an_uninterrupted_one_and_does_not_read_the_file_a
 def test_resuming_without_a_name_takes_a_run_that_began_with_the_same_file(
     old: Old, grown: dict[str, Any], tmp_path: Path
 ) -> None:
-    dataset, options = grown.pop("dataset"), {**grown, "epochs": 1, "checkpoint_dir": str(tmp_path / "runs")}
-    anew = run(dataset=dataset, model="BERT4RecPlus", options={**SMALL, **options, "warm_start": None})
-    warm = run(dataset=dataset, model="BERT4RecPlus", options=options, resume=True)
-    again = run(dataset=dataset, model="BERT4RecPlus", options=options, resume=True)
+    options = {**grown, "epochs": 1, "checkpoint_dir": str(tmp_path / "runs")}
+    anew = run(model="BERT4RecPlus", options={**SMALL, **options, "warm_start": None})
+    warm, again = (run(model="BERT4RecPlus", options=options, resume=True) for _ in range(2))
     assert again.checkpoint == warm.checkpoint != anew.checkpoint
 
 
@@ -293,7 +288,7 @@ def test_an_appended_item_is_recommended_and_read_from_a_checkpoint_that_a_run_b
     assert model.items[-2:] == ["6", "j0"]
     torch.testing.assert_close(model.ranker.encoder.item_embedding.weight[-2], torch.from_numpy(vector))
     assert {"6", "j0"} <= set(model.recommend([["j0", 6]], k=32, filter_viewed=False)["item_id"])
-    result = run(dataset=grown.pop("dataset"), options={**grown, "warm_start": str(output), "epochs": 1})
+    result = run(options={**grown, "warm_start": str(output), "epochs": 1})
     assert result.record["warm_start"] == {"file": str(output), "kept": 31, "new": 3, "gone": 1}
     with pytest.raises(UserError, match="--warm_start="):
         run(resume=str(output))
