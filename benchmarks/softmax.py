@@ -18,9 +18,9 @@ import torch.nn.functional as F
 from records import machine, write_tables
 from torch import Tensor
 
-from recbole_bert4rec.core.fast import cross_entropy as softmax
-from recbole_bert4rec.core.fast.cross_entropy import Workspace, cross_entropy
+from recbole_bert4rec.core import softmax
 from recbole_bert4rec.core.fast.products import by_mkl, by_onednn, measured
+from recbole_bert4rec.core.softmax import Workspace, cross_entropy
 from recbole_bert4rec.system.environment import environment
 
 SHAPES = [(2_000, 3_416), (2_000, 12_101), (2_000, 54_542), (640, 1_000_000)]

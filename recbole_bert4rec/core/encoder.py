@@ -10,9 +10,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from recbole_bert4rec.core.beyond_paper import Contents, ItemContents, ItemFeatures, PositionBias
 from recbole_bert4rec.core.fast.attention import Mask, attention
 from recbole_bert4rec.core.fast.layers import Dropout, Linear, feed_forward
+from recbole_bert4rec.core.item_features import Contents, ItemContents, ItemFeatures, PositionBias
 from recbole_bert4rec.core.segments import index_within_segment
 from recbole_bert4rec.system.constants import PADDING, OptionValues
 

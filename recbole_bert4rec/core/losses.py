@@ -9,9 +9,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from recbole_bert4rec.core.fast.cross_entropy import LogitOffset
 from recbole_bert4rec.core.fast.layers import linear
 from recbole_bert4rec.core.segments import index_within_segment
+from recbole_bert4rec.core.softmax import LogitOffset
 
 ItemOutputs = Callable[[Tensor], tuple[Tensor, Tensor]]
 """Looks up the output embeddings and the biases of items. *Shape:* (K,) -> (K, H), (K,)"""

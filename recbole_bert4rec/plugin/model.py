@@ -13,7 +13,6 @@ from torch import Tensor
 
 from recbole_bert4rec.core.batching import epoch_generator
 from recbole_bert4rec.core.encoder import EncoderOptions
-from recbole_bert4rec.core.fast.cross_entropy import LogitOffset, Workspace, cross_entropy
 from recbole_bert4rec.core.losses import (
     binary_cross_entropy,
     bpr,
@@ -22,9 +21,10 @@ from recbole_bert4rec.core.losses import (
     sampled_scores,
     sampled_softmax,
 )
-from recbole_bert4rec.core.negatives import SharedNegatives, items_outside
 from recbole_bert4rec.core.objectives import TrainingBatch, seen_pairs
 from recbole_bert4rec.core.ranker import Pairs, Ranker
+from recbole_bert4rec.core.sampling import SharedNegatives, items_outside
+from recbole_bert4rec.core.softmax import LogitOffset, Workspace, cross_entropy
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
 from recbole_bert4rec.system.constants import PADDING, SAMPLED_LOSSES, UNCALIBRATED_LOSSES
 

@@ -19,9 +19,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from recbole_bert4rec.core import reference
+from recbole_bert4rec.core import softmax as blocks
 from recbole_bert4rec.core.batching import epoch_generator
-from recbole_bert4rec.core.fast import cross_entropy as blocks
-from recbole_bert4rec.core.fast.cross_entropy import LogitOffset, Workspace, cross_entropy
 from recbole_bert4rec.core.fast.products import by_onednn
 from recbole_bert4rec.core.losses import (
     binary_cross_entropy,
@@ -32,7 +31,8 @@ from recbole_bert4rec.core.losses import (
     sampled_scores,
     sampled_softmax,
 )
-from recbole_bert4rec.core.negatives import Negatives, SharedNegatives
+from recbole_bert4rec.core.sampling import Negatives, SharedNegatives
+from recbole_bert4rec.core.softmax import LogitOffset, Workspace, cross_entropy
 
 ROOT = Path(__file__).parents[2]
 
@@ -139,7 +139,7 @@ def test_blocks_of_any_size_give_the_whole_softmax_with_offsets_too_and_gradient
 def test_the_softmax_takes_no_memory_that_grows_with_it() -> None:
     program = """
 import resource, torch
-from recbole_bert4rec.core.fast.cross_entropy import cross_entropy
+from recbole_bert4rec.core.softmax import cross_entropy
 hidden, table = torch.randn(512, 16, requires_grad=True), torch.randn(400_000, 16, requires_grad=True)
 bias, labels = torch.zeros(400_000, requires_grad=True), torch.randint(1, 400_000, (512,))
 def peak(): return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import torch
 
-from recbole_bert4rec.core import topk
-from recbole_bert4rec.core.fast import cross_entropy, products
+from recbole_bert4rec.core import softmax, topk
+from recbole_bert4rec.core.fast import products
 from recbole_bert4rec.core.fast.products import (
     Products,
     by_mkl,
@@ -97,9 +97,9 @@ def test_large_softmaxes_and_rankings_use_the_faster_library(wins: bool, monkeyp
     )
     monkeypatch.setattr(products, "measured", lambda: Products(2.0 if wins else 1.0, 1.0, exact=True))
     hidden, table, bias = torch.randn(70, 8), torch.randn(300, 8), torch.randn(300)
-    for module in (cross_entropy, topk):
+    for module in (softmax, topk):
         monkeypatch.setattr(module, "_LARGE", 70 * 300)
-    cross_entropy.cross_entropy(hidden, table, bias, torch.ones(70, dtype=torch.int64), torch.ones(70))
+    softmax.cross_entropy(hidden, table, bias, torch.ones(70, dtype=torch.int64), torch.ones(70))
     assert (True in seen) == wins
     seen.clear()
     topk.best_items(hidden, table, bias, 5)
