@@ -10,7 +10,6 @@ import torch
 from records import machine, write_tables
 
 from recbole_bert4rec.core import topk
-from recbole_bert4rec.core.fast.products import faster_products
 from recbole_bert4rec.core.topk import best_items
 from recbole_bert4rec.system.environment import environment, peak_memory_mb
 
@@ -38,18 +37,16 @@ def main() -> None:
         vectors = torch.randn(users, options.hidden_size)
         runs = []
         for _ in range(1 if users == max(options.users) else options.repeats):
-            took = [0.0, 0.0, 0.0]
+            took = [0.0, 0.0]
             for batch in vectors.split(options.batch):  # in turn, so that all see the same machine
                 begin = time.perf_counter()
                 best_items(batch, catalogue, bias, 10)
                 took[0] += time.perf_counter() - begin
-                for place, large in ((1, True), (2, False)):
-                    begin = time.perf_counter()
-                    with faster_products(large):
-                        multiply(batch)
-                    took[place] += time.perf_counter() - begin
+                begin = time.perf_counter()
+                multiply(batch)
+                took[1] += time.perf_counter() - begin
             runs.append(took)
-        ranked, bare, torchs = map(statistics.median, zip(*runs, strict=True))
+        ranked, bare = map(statistics.median, zip(*runs, strict=True))
         rows.append(
             {
                 "users": f"{users:,}",
@@ -57,16 +54,11 @@ def main() -> None:
                 "top 10, seconds": f"{ranked:.1f}",
                 "bare products, seconds": f"{bare:.1f}",
                 "ratio": f"{ranked / bare:.2f}",
-                "by MKL, seconds": f"{torchs:.1f}",
-                "ratio to them": f"{ranked / torchs:.2f}",
                 "peak memory MB": round(peak_memory_mb()),
             }
         )
         print(rows[-1], flush=True)
-    note = (
-        "Bare products: the same blocks of `vectors @ catalogue.T` into one buffer, by the library that ranks (oneDNN "
-        "where that is faster), and by MKL, which torch multiplies with of itself; all in turn in the same run."
-    )
+    note = "Bare products: the same blocks of `vectors @ catalogue.T` into one buffer, in turn in the same run."
     write_tables("ranking", machine(environment()), rows, note)
 
 

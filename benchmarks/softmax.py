@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import argparse
 import statistics
-import sys
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
 from typing import Any
 
 import torch
@@ -18,9 +16,7 @@ import torch.nn.functional as F
 from records import machine, write_tables
 from torch import Tensor
 
-from recbole_bert4rec.core import softmax
-from recbole_bert4rec.core.fast.products import by_mkl, by_onednn, measured
-from recbole_bert4rec.core.softmax import Workspace, cross_entropy
+from recbole_bert4rec.core.softmax import cross_entropy
 from recbole_bert4rec.system.environment import environment
 
 SHAPES = [(2_000, 3_416), (2_000, 12_101), (2_000, 54_542), (640, 1_000_000)]
@@ -38,7 +34,6 @@ class Case:
         self.bias = torch.zeros(items)
         self.labels = torch.randint(1, items, (rows,), generator=generator)
         self.weights = torch.full((rows,), 1 / rows)
-        self.workspace = Workspace()
         for one in (self.hidden, self.table, self.bias):
             one.requires_grad_()
 
@@ -48,8 +43,7 @@ class Case:
 
     def ours(self) -> Tensor:
         """Return our loss."""
-        inputs = self.hidden, self.table, self.bias, self.labels, self.weights
-        return cross_entropy(*inputs, workspace=self.workspace)
+        return cross_entropy(self.hidden, self.table, self.bias, self.labels, self.weights)
 
     def seconds(self, loss: Callable[[], Tensor]) -> float:
         """Time a loss with its gradients."""
@@ -64,18 +58,15 @@ def row_of(case: Case, repeats: int) -> dict[str, Any]:
     """Time all ways in turn."""
     rows, items = len(case.hidden), len(case.bias)
     few = rows * items <= MOST_PLAIN
-    ways: dict[str, tuple[Callable[[], Tensor], Any, bool]] = {
-        **({"plain": (case.plain, by_mkl, False)} if few else {}),
-        "ours, MKL": (case.ours, by_mkl, False),
-        "ours, oneDNN": (case.ours, by_onednn, False),
-        "ours, bfloat16": (case.ours, by_onednn, True),
+    ways: dict[str, tuple[Callable[[], Tensor], bool]] = {
+        **({"plain": (case.plain, False)} if few else {}),
+        "ours": (case.ours, False),
+        "ours, bfloat16": (case.ours, True),
     }
     took: dict[str, list[float]] = {name: [] for name in ways}
     for _ in range(repeats + 1):  # the first is warm-up
-        for name, (loss, library, amp) in ways.items():
-            with ExitStack() as stack:
-                stack.enter_context(library())
-                stack.enter_context(torch.autocast("cpu", torch.bfloat16, enabled=amp))
+        for name, (loss, amp) in ways.items():
+            with torch.autocast("cpu", torch.bfloat16, enabled=amp):
                 took[name].append(case.seconds(loss))
     median = {name: 1000 * statistics.median(seconds[1:]) for name, seconds in took.items()}
     shown = {name: f"{median[name]:.0f}" for name in median}
@@ -89,15 +80,13 @@ def main() -> None:
     parser.add_argument("--hidden_size", type=int, default=64)
     parser.add_argument("--repeats", type=int, default=9)
     options = parser.parse_args()
-    softmax._LARGE = sys.maxsize  # the library is chosen here
     rows = []
     for n_rows, n_items in SHAPES:
         rows.append(row_of(Case(n_rows, n_items, options.hidden_size), options.repeats))
         print(rows[-1], flush=True)
     columns = list(dict.fromkeys(name for row in rows for name in row))
     rows = [{column: row.get(column, "") for column in columns} for row in rows]
-    chosen = "oneDNN" if measured().onednn_wins else "MKL"
-    note = f"H {options.hidden_size}; medians in milliseconds, with all gradients. A run would take {chosen} here."
+    note = f"H {options.hidden_size}; medians in milliseconds, with all gradients."
     write_tables("softmax", machine(environment()), rows, note)
 
 

@@ -11,11 +11,12 @@ import torch
 from torch import Tensor, nn
 
 from recbole_bert4rec.core.batching import similar_lengths
-from recbole_bert4rec.core.encoder import BERT4RecEncoder, EncoderOptions
+from recbole_bert4rec.core.encoder import BERT4RecEncoder
 from recbole_bert4rec.core.memory import Memory
 from recbole_bert4rec.core.objectives import OBJECTIVES, distinct_items
 from recbole_bert4rec.core.segments import pair_keys
 from recbole_bert4rec.core.topk import Change, best_items, is_one_each
+from recbole_bert4rec.core.transformer import EncoderOptions
 from recbole_bert4rec.system.constants import PADDING, OptionValues
 
 ITEM_DIGEST = "item_digest"

@@ -9,7 +9,6 @@ from typing import TypeGuard
 import torch
 from torch import Tensor
 
-from recbole_bert4rec.core.fast.products import faster_products
 from recbole_bert4rec.core.segments import index_within_segment, pair_keys
 from recbole_bert4rec.system.constants import PADDING
 
@@ -17,8 +16,6 @@ _SCORES_AT_ONCE = {"cpu": 1 << 21, "cuda": 1 << 28}  # on a processor, what stay
 _FIRST = 1 << 12
 """Items of the first block; its best scores are the least that items of other blocks must have."""
 _CHUNK = 64
-_LARGE = 1 << 25
-"""Scores of all blocks, from which on their products may be oneDNN's."""
 
 Change = tuple[Tensor, Tensor, "Tensor | float"]
 """Rows, items and the number to add to the scores of all or of each; -inf excludes an item.
@@ -40,7 +37,6 @@ def best_items(
     *Shape:* (B, H), (N, H), (N,) -> (B, k), (B, k) of scores and items, best first
     """
     n_rows, n_items = len(vectors), len(catalogue)
-    large = not vectors.is_cuda and n_rows * n_items >= _LARGE
     at_once = _SCORES_AT_ONCE["cuda" if vectors.is_cuda else "cpu"]
     width = max(1, at_once // max(1, n_rows) // _CHUNK) * _CHUNK
     first = min(width, _FIRST)
@@ -53,8 +49,7 @@ def best_items(
     merged = 0
     for (start, end), *of_block in zip(pairwise([0, *ends.tolist()]), *blocks, strict=True):
         scores = buffer[: n_rows * (end - start)].view(n_rows, end - start)
-        with faster_products(large):
-            torch.addmm(bias[start:end], vectors, catalogue[start:end].T, out=scores)
+        torch.addmm(bias[start:end], vectors, catalogue[start:end].T, out=scores)
         if start <= PADDING < end:
             scores[:, PADDING - start] = -torch.inf
         for rows, columns, values in of_block:

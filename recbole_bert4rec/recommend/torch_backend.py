@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from recbole_bert4rec import checkpoints
-from recbole_bert4rec.core.encoder import EncoderOptions
 from recbole_bert4rec.core.growth import CONTENTS, FEATURE_VALUES, VECTORS, feature_table
 from recbole_bert4rec.core.item_features import Contents
 from recbole_bert4rec.core.ranker import Catalogue, Ranker
+from recbole_bert4rec.core.transformer import EncoderOptions
 from recbole_bert4rec.options.kinds import misfits
 from recbole_bert4rec.options.table import OPTIONS
 from recbole_bert4rec.options.user_models import chosen, class_name, known_as, named_in_file

@@ -15,8 +15,9 @@ import torch
 
 from recbole_bert4rec import append_items, checkpoints, load
 from recbole_bert4rec.core import item_features
-from recbole_bert4rec.core.encoder import BERT4RecEncoder, EncoderOptions
+from recbole_bert4rec.core.encoder import BERT4RecEncoder
 from recbole_bert4rec.core.item_features import Contents, ItemContents, uniform
+from recbole_bert4rec.core.transformer import EncoderOptions
 from recbole_bert4rec.logs.items import read_item_vectors
 from recbole_bert4rec.recommend.export import export
 from recbole_bert4rec.system.errors import UserError
