@@ -105,16 +105,12 @@ def attended(two_sided: Tensor, width: int) -> Tensor:
     return (column <= column.unsqueeze(1)) | (column < two_sided[:, None, None])
 
 
-class Dropout(nn.Module):
+class Dropout(nn.Dropout):
     """Zero each element with probability ``p`` (to the nearest 1/65536), scale the rest by 1 / (1 - p).
 
     On a processor 16 random bits decide, which takes less time than torch's own. They come from torch's global
     generator, as for ``nn.Dropout``.
     """
-
-    def __init__(self, p: float) -> None:
-        super().__init__()
-        self.p = p
 
     def forward(self, hidden: Tensor) -> Tensor:
         """Drop elements in training only.
@@ -123,17 +119,13 @@ class Dropout(nn.Module):
         """
         if not self.training or self.p == 0.0:
             return hidden
-        if hidden.device.type != "cpu":
-            return F.dropout(hidden, self.p)
+        if hidden.is_cuda:
+            return super().forward(hidden)
         dropped = min(round(self.p * 2**16), 2**16 - 1)
         words = torch.empty((hidden.numel() + 3) // 4, dtype=torch.int64).random_(-(2**63), None)
         bits = words.view(torch.int16)[: hidden.numel()].view(hidden.shape)
         keep = bits >= dropped - 2**15
         return hidden * (keep * (2**16 / (2**16 - dropped)))
-
-    def extra_repr(self) -> str:
-        """Return what ``print(model)`` shows between the parentheses."""
-        return f"p={self.p}"
 
 
 def attention(query: Tensor, key: Tensor, value: Tensor, n_heads: int, mask: Tensor, dropout: float = 0.0) -> Tensor:
@@ -222,7 +214,9 @@ class MultiHeadAttention(Sublayer):
         weight, bias = self.query_key_value.weight, self.query_key_value.bias
         key, value = F.linear(normed, weight[size:], bias[size:]).chunk(2, dim=-1)  # each (B, L, H)
         rows, columns = query_positions
-        index = _index_within_row(rows, len(hidden))  # (M,)
+        order = rows.argsort(stable=True)
+        within = index_within_segment(rows[order], torch.bincount(rows, minlength=len(hidden)))
+        index = torch.empty_like(within).scatter_(0, order, within)  # of each among the queries of its sequence
         n_queries = int(index.max()) + 1  # Q, most queries of a sequence
         queries = F.linear(normed[query_positions], weight[:size], bias[:size])  # (M, H)
         query = key.new_zeros(len(key), n_queries, size).index_put((rows, index), queries)  # (B, Q, H), padded
@@ -247,16 +241,6 @@ class MultiHeadAttention(Sublayer):
         *_, value = self.query_key_value.weight.chunk(3)  # each (H, H)
         for weight in (value, self.output.weight):
             weight.diagonal().add_(1.0)
-
-
-def _index_within_row(rows: Tensor, batch: int) -> Tensor:
-    """Index of each query position among those of its sequence, from 0.
-
-    *Shape:* (M,) in, out
-    """
-    order, count = rows.argsort(stable=True), torch.bincount(rows, minlength=batch)
-    index = index_within_segment(rows[order], count)
-    return torch.empty_like(index).scatter_(0, order, index)
 
 
 class FeedForward(Sublayer):

@@ -89,8 +89,8 @@ class TorchBackend:
         vectors = F.normalize(self.ranker.encoder.catalogue, dim=1)
         catalogue, best = Catalogue(vectors, vectors.new_zeros(len(vectors))), []
         for some in self._tensor(items).split(batch_size):
-            itself = torch.arange(len(some), device=some.device), some
-            best.append(catalogue.best(vectors[some], k, [(*itself, -torch.inf)]))
+            itself = torch.arange(len(some), device=some.device), some, vectors.new_full(some.shape, -torch.inf)
+            best.append(catalogue.best(vectors[some], k, [itself]))
         cosines, others = zip(*best, strict=True)
         return _numpy((torch.cat(cosines), torch.cat(others)))
 

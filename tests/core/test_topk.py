@@ -14,9 +14,9 @@ from recbole_bert4rec.core.topk import best_candidates, best_items
 def dense(vectors: torch.Tensor, catalogue: torch.Tensor, bias: torch.Tensor, changes: list) -> torch.Tensor:
     scores = vectors @ catalogue.T + bias
     scores[:, 0] = -torch.inf
-    for rows, items, value in changes:
-        for row, item in zip(rows.tolist(), items.tolist(), strict=True):
-            scores[row, item] += float(value)
+    for change in changes:
+        for row, item, value in zip(*change, strict=True):
+            scores[row, item] += value
     return scores
 
 
@@ -27,7 +27,7 @@ def test_best_items_are_those_of_the_matrix(rows: int, n_items: int, k: int, n_c
     k = min(k, n_items - 1)
     vectors, catalogue, bias = torch.randn(rows, 8), torch.randn(n_items, 8), torch.randn(n_items)
     pairs = [(torch.randint(0, rows, (n_changes,)), torch.randint(1, n_items, (n_changes,))) for _ in range(2)]
-    changes = [(*pairs[0], torch.tensor(-3.0)), (*pairs[1], -torch.inf)]
+    changes = [(*pairs[0], torch.full((n_changes,), -3.0)), (*pairs[1], torch.full((n_changes,), -torch.inf))]
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(topk._SCORES_AT_ONCE, "cpu", 700 * rows)  # several blocks
         scores, items = best_items(vectors, catalogue, bias, k, changes)
@@ -44,7 +44,8 @@ def test_a_row_with_few_items_left_names_each_once_and_no_other_row_is_changed(l
     vectors, catalogue, bias = torch.randn(3, 8), torch.randn(9000, 8), torch.randn(9000)
     kept = torch.randperm(8999)[:left] + 1
     removed = torch.tensor(sorted(set(range(1, 9000)) - set(kept.tolist())))
-    scores, items = best_items(vectors, catalogue, bias, 10, [(torch.ones_like(removed), removed, -torch.inf)])
+    change = torch.ones_like(removed), removed, torch.full(removed.shape, -torch.inf)
+    scores, items = best_items(vectors, catalogue, bias, 10, [change])
     assert torch.isfinite(scores).sum(1).tolist() == [10, min(left, 10), 10]
     assert set(items[1, : min(left, 10)].tolist()) <= set(kept.tolist())
     assert all(len(set(row)) == 10 for row in items.tolist())

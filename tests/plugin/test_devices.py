@@ -65,7 +65,7 @@ def of_sampled_items(on: str) -> Tensors:
 
 def of_the_best(on: str) -> Tensors:
     inputs, labels, _ = inputs_of(on)
-    removed = torch.arange(MASKED, device=on), labels, float("-inf")
+    removed = torch.arange(MASKED, device=on), labels, torch.full((MASKED,), -torch.inf, device=on)
     return list(best_items(inputs[0], inputs[1], inputs[2], 7, [removed]))
 
 
