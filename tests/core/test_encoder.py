@@ -229,8 +229,6 @@ def test_relative_positions_are_a_number_for_each_head_and_distance() -> None:
             for query, key in [(0, 7), (5, 2), (4, 4)]:
                 assert encoder.position_bias(8)[head, query, key] == layer[key - query + 7]
         assert torch.allclose(encoder(sequences[1:, :3])[0], plain[1, :3], atol=1e-5)  # padding changes nothing
-        rows, columns = torch.tensor([0, 0, 1]), torch.tensor([2, 7, 1])
-        assert torch.allclose(encoder(sequences, (rows, columns)), plain[rows, columns], atol=1e-5)
         causal = encoder(sequences, two_sided=torch.tensor([1, 1]))
         for end in range(1, 9):
             alone = encoder(sequences[:1, :end], two_sided=torch.tensor([1]))
@@ -253,7 +251,3 @@ def test_two_sided_beginnings_equal_a_naive_mask() -> None:
                     assert moved.tolist() == [key < max(cut[row], query + 1) for query in range(length)]
         whole = encoder(sequences[:1])
         assert torch.allclose(encoder(sequences[:1], two_sided=torch.tensor([8])), whole, atol=1e-6)
-        rows, columns = torch.tensor([0, 1, 1]), torch.tensor([5, 0, 3])
-        chosen = encoder(sequences, (rows, columns), two_sided=torch.tensor([3, 1]))
-        everywhere = encoder(sequences, two_sided=torch.tensor([3, 1]))
-        assert torch.allclose(chosen, everywhere[rows, columns], atol=1e-5)

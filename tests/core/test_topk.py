@@ -70,23 +70,19 @@ def test_equal_scores_beyond_the_first_block_name_each_item_once() -> None:
     assert all(len(set(row)) == 10 and min(row) >= 100 for row in items.tolist())
 
 
-def test_a_block_is_never_larger_than_it_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen = []
-    above = topk._above
-    monkeypatch.setattr(topk, "_above", lambda scores, *given: (seen.append(scores.numel()), above(scores, *given))[1])
-    best_items(torch.randn(64, 4), torch.randn(300_000, 4), torch.randn(300_000), 10)
-    assert max(seen) <= topk._SCORES_AT_ONCE["cpu"] < 64 * 300_000
-
-
-def test_scores_that_only_rise_wait_for_no_more_than_two_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    waited, merge = [], topk._merge
+def test_no_block_is_larger_than_it_may_be_and_scores_that_only_rise_wait_for_no_more_than_two(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sizes, waited, above, merge = [], [], topk._above, topk._merge
     monkeypatch.setitem(topk._SCORES_AT_ONCE, "cpu", 4 * 640)  # 640 items a block
+    monkeypatch.setattr(topk, "_above", lambda scores, *given: (sizes.append(scores.numel()), above(scores, *given))[1])
     monkeypatch.setattr(
         topk, "_merge", lambda *given: (waited.append(sum(len(rows) for rows, _, _ in given[2])), merge(*given))[1]
     )
     scores, items = best_items(torch.zeros(4, 8), torch.randn(30_000, 8), torch.arange(30_000.0), 10)
     assert items.tolist() == [list(range(29_999, 29_989, -1))] * 4
     assert torch.equal(scores, items.float())
+    assert max(sizes) <= 4 * 640
     assert max(waited) <= 640 + 4 * 640
 
 
