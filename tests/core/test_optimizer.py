@@ -192,8 +192,11 @@ def test_a_run_takes_them_as_zero_in_training(write_inter: Any, seen_in_training
 
 
 @needs_denormals
-def test_a_new_process_trains_without_torchs_compiler_and_its_threads_take_them_as_zero() -> None:
-    program = """
+def test_a_new_process_trains_without_torchs_compiler_and_its_threads_take_them_as_zero(
+    write_inter: Any,
+) -> None:
+    options = {**QUIET, **write_inter(CYCLE), "hidden_size": 16, "epochs": 1}
+    program = f"""
 import sys
 import numpy as np
 import torch
@@ -203,7 +206,7 @@ torch.set_num_threads(2)
 with denormals_as_zero():
     products = torch.tensor([1e-30]).expand(4_000_000).clone() * 1e-10  # by both threads, which begin here
 print(int(products.count_nonzero()), float(np.finfo(np.float64).smallest_subnormal))
-run(dataset="ml-100k", options={"epochs": 1, "batch_sequences": 512, "hidden_size": 16, "n_layers": 1}, screen="quiet")
+run(options={options!r}, screen="quiet")
 print([name for name in ("torch._dynamo", "ray", "matplotlib", "plotly", "hyperopt") if name in sys.modules])
 """
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True)
