@@ -21,7 +21,6 @@ from recbole.config import Config
 from tqdm.auto import tqdm
 
 from recbole_bert4rec.checkpoints import last_of, without_places
-from recbole_bert4rec.core.fast.denormals import denormals_as_zero
 from recbole_bert4rec.experiments.search_report import in_words, write_search
 from recbole_bert4rec.experiments.space import (
     Space,
@@ -38,6 +37,7 @@ from recbole_bert4rec.options.kinds import is_number
 from recbole_bert4rec.options.user_models import Model, importable
 from recbole_bert4rec.plugin.config import Layers, PluginConfig, known_to
 from recbole_bert4rec.plugin.hooks import in_program
+from recbole_bert4rec.plugin.optimizer import denormals_as_zero
 from recbole_bert4rec.system.constants import ALGORITHMS, DEFAULT_NAMES, FOR_THE_USER, SCHEDULERS, SHORT, TOOLS
 from recbole_bert4rec.system.environment import suppress_dependency_warnings
 from recbole_bert4rec.system.errors import UserError, nearest

@@ -15,8 +15,8 @@ from torch import Tensor, nn
 
 from recbole_bert4rec.core.batching import covering_windows
 from recbole_bert4rec.core.losses import bpr_max, mask_weights, sampled_scores, sampled_softmax
-from recbole_bert4rec.core.negatives import SharedNegatives
 from recbole_bert4rec.core.objectives import next_items
+from recbole_bert4rec.core.sampling import SharedNegatives
 from recbole_bert4rec.options.kinds import Kind, one_of, real, whole
 from recbole_bert4rec.plugin.config import CAUSAL_MODELS
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset

@@ -17,7 +17,7 @@ from recbole.sampler.sampler import AbstractSampler
 from recbole.utils import EvaluatorType
 from torch import Tensor
 
-from recbole_bert4rec.core.candidates import DistinctCandidates
+from recbole_bert4rec.core.sampling import DistinctCandidates
 from recbole_bert4rec.options.user_models import SHIPPED, source_of
 from recbole_bert4rec.plugin.config import is_served
 from recbole_bert4rec.plugin.mapped import MappedDataset

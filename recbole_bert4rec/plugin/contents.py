@@ -12,8 +12,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from recbole_bert4rec.core.beyond_paper import Contents
 from recbole_bert4rec.core.growth import VECTORS
+from recbole_bert4rec.core.item_features import Contents
 from recbole_bert4rec.logs.items import ItemVectors, read_item_vectors
 from recbole_bert4rec.plugin.loading import FastLoading, item_tokens
 from recbole_bert4rec.system.constants import FOR_THE_USER, PADDING

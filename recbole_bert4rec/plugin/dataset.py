@@ -13,7 +13,7 @@ from recbole.data.interaction import Interaction
 from recbole.utils import EvaluatorType, FeatureSource, FeatureType
 from torch import Tensor
 
-from recbole_bert4rec.core.beyond_paper import Contents
+from recbole_bert4rec.core.item_features import Contents
 from recbole_bert4rec.core.segments import segment_offsets
 from recbole_bert4rec.core.sequences import Sequences, order_by_user_and_time
 from recbole_bert4rec.options.auto import LogSize

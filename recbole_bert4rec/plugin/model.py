@@ -12,8 +12,6 @@ from recbole.utils import InputType
 from torch import Tensor
 
 from recbole_bert4rec.core.batching import epoch_generator
-from recbole_bert4rec.core.encoder import EncoderOptions
-from recbole_bert4rec.core.fast.cross_entropy import LogitOffset, Workspace, cross_entropy
 from recbole_bert4rec.core.losses import (
     binary_cross_entropy,
     bpr,
@@ -22,9 +20,11 @@ from recbole_bert4rec.core.losses import (
     sampled_scores,
     sampled_softmax,
 )
-from recbole_bert4rec.core.negatives import SharedNegatives, items_outside
 from recbole_bert4rec.core.objectives import TrainingBatch, seen_pairs
 from recbole_bert4rec.core.ranker import Pairs, Ranker
+from recbole_bert4rec.core.sampling import SharedNegatives, items_outside
+from recbole_bert4rec.core.softmax import LogitOffset, cross_entropy
+from recbole_bert4rec.core.transformer import EncoderOptions
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
 from recbole_bert4rec.system.constants import PADDING, SAMPLED_LOSSES, UNCALIBRATED_LOSSES
 
@@ -60,7 +60,6 @@ class BERT4Rec(Ranker, SequentialRecommender):
         self.adjust(config["logit_adjustment"], counts)
         if at_frequencies:
             self.encoder.init_output_bias_(counts)
-        self._workspace = Workspace()
         self.set_epoch(0)
 
     def set_epoch(self, epoch: int) -> None:
@@ -109,7 +108,7 @@ class BERT4Rec(Ranker, SequentialRecommender):
         encoder, labels = self.encoder, batch.labels
         if self.loss_type == "CE":
             table, bias = encoder.output_embedding, encoder.output_bias
-            return cross_entropy(vectors, table, bias, labels, weights, offset, self._workspace)
+            return cross_entropy(vectors, table, bias, labels, weights, offset)
         if self.loss_type == "BPR":
             outside = self._negatives_outside(sequences, batch, generator)
             return bpr(vectors, encoder.outputs, labels, outside, weights)

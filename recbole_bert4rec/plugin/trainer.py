@@ -20,7 +20,6 @@ from scipy.sparse import csr_array
 from torch import Tensor, optim
 
 from recbole_bert4rec import checkpoints
-from recbole_bert4rec.core.fast.products import faster_products
 from recbole_bert4rec.core.memory import count_transitions, fit_memory
 from recbole_bert4rec.core.ranker import digest_of_items
 from recbole_bert4rec.plugin.callbacks import BestValidation, Callbacks, Losses, Metrics, Observed
@@ -34,8 +33,6 @@ from recbole_bert4rec.plugin.resuming import Checkpoints
 from recbole_bert4rec.system.constants import FOR_THE_USER
 from recbole_bert4rec.system.errors import UserError
 
-_MANY = 1 << 13
-"""Positions of a batch, from which on its products may be oneDNN's; with fewer, blocks cost what they save."""
 _FEW_STEPS = 10
 """Steps of an epoch below which the user is warned."""
 
@@ -101,15 +98,14 @@ class _Unobserved(Trainer):
         alone: bool = self.config["single_spec"]
         if not alone:
             self.set_reduce_hook()
-        with faster_products(self.device.type == "cpu" and interaction[self.model.ITEM_SEQ].numel() >= _MANY):
-            with torch.autocast(self.device.type, torch.bfloat16, enabled=self.enable_amp):
-                loss: Tensor | tuple[Tensor, ...] = self.model.calculate_loss(interaction.to(self.device))
-            losses = loss if isinstance(loss, tuple) else (loss,)
-            if not alone:
-                count = len(interaction) if self.model.n_averaged is None else self.model.n_averaged
-                losses = tuple(of_all_labels(mean, count) for mean in losses)
-            total = cast(Tensor, sum(losses))
-            (total if alone else total + self.sync_grad_loss()).backward()
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.enable_amp):
+            loss: Tensor | tuple[Tensor, ...] = self.model.calculate_loss(interaction.to(self.device))
+        losses = loss if isinstance(loss, tuple) else (loss,)
+        if not alone:
+            count = len(interaction) if self.model.n_averaged is None else self.model.n_averaged
+            losses = tuple(of_all_labels(mean, count) for mean in losses)
+        total = cast(Tensor, sum(losses))
+        (total if alone else total + self.sync_grad_loss()).backward()
         for group in self.optimizer.param_groups:
             group["lr"] = self.rate.at(self.step_count)
         self.step_count += 1

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from recbole_bert4rec import checkpoints
-from recbole_bert4rec.core.beyond_paper import Contents
-from recbole_bert4rec.core.encoder import EncoderOptions
 from recbole_bert4rec.core.growth import CONTENTS, FEATURE_VALUES, VECTORS, feature_table
+from recbole_bert4rec.core.item_features import Contents
 from recbole_bert4rec.core.ranker import Catalogue, Ranker
+from recbole_bert4rec.core.transformer import EncoderOptions
 from recbole_bert4rec.options.table import OPTIONS
 from recbole_bert4rec.options.user_models import chosen, class_name, known_as, named_in_file
 from recbole_bert4rec.recommend.answers import Floats
@@ -82,8 +82,8 @@ class TorchBackend:
         vectors = F.normalize(self.ranker.encoder.catalogue, dim=1)
         catalogue, best = Catalogue(vectors, vectors.new_zeros(len(vectors))), []
         for some in self._tensor(items).split(batch_size):
-            itself = torch.arange(len(some), device=some.device), some
-            best.append(catalogue.best(vectors[some], k, [(*itself, -torch.inf)]))
+            itself = torch.arange(len(some), device=some.device), some, vectors.new_full(some.shape, -torch.inf)
+            best.append(catalogue.best(vectors[some], k, [itself]))
         cosines, others = zip(*best, strict=True)
         return _numpy((torch.cat(cosines), torch.cat(others)))
 

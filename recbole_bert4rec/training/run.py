@@ -18,12 +18,12 @@ from recbole.config import Config
 from recbole.utils import get_environment, init_seed, set_color
 
 from recbole_bert4rec.checkpoints import Opened, OtherDataError, best_of
-from recbole_bert4rec.core.fast.denormals import denormals_as_zero
 from recbole_bert4rec.options.user_models import Model
 from recbole_bert4rec.plugin.callbacks import Callback, Metrics, Observed
 from recbole_bert4rec.plugin.config import Layers
 from recbole_bert4rec.plugin.distributed import rank_of
 from recbole_bert4rec.plugin.hooks import in_program
+from recbole_bert4rec.plugin.optimizer import denormals_as_zero
 from recbole_bert4rec.plugin.trainer import BERT4RecTrainer
 from recbole_bert4rec.system.constants import SHORT
 from recbole_bert4rec.system.environment import suppress_dependency_warnings

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from recbole_bert4rec.core.negatives import SharedNegatives
+from recbole_bert4rec.core.sampling import SharedNegatives
 from tests.helpers.runs import make_config, make_trainer, prepare
 
 N_ITEMS, LENGTH = 30, 12

@@ -36,7 +36,7 @@ WIDE = [(f"u{user}", f"i{(7 * user + 5 * step) % 160}", float(step)) for user in
 FIXED = """
 import torch
 from recbole_bert4rec import BERT4Rec
-from recbole_bert4rec.core.negatives import Negatives
+from recbole_bert4rec.core.sampling import Negatives
 
 class Always(torch.nn.Module):
     def draw(self, count, generator):

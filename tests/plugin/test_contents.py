@@ -13,9 +13,10 @@ import recbole
 import torch
 
 from recbole_bert4rec import append_items, checkpoints, load
-from recbole_bert4rec.core import beyond_paper
-from recbole_bert4rec.core.beyond_paper import Contents, ItemContents, uniform
-from recbole_bert4rec.core.encoder import BERT4RecEncoder, EncoderOptions
+from recbole_bert4rec.core import item_features
+from recbole_bert4rec.core.encoder import BERT4RecEncoder
+from recbole_bert4rec.core.item_features import Contents, ItemContents, uniform
+from recbole_bert4rec.core.transformer import EncoderOptions
 from recbole_bert4rec.logs.items import read_item_vectors
 from recbole_bert4rec.recommend.export import export
 from recbole_bert4rec.system.errors import UserError
@@ -110,7 +111,7 @@ def test_a_hidden_id_is_hidden_in_all_of_a_batch() -> None:
 
 @pytest.fixture
 def all_ids_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(beyond_paper, "uniform", lambda items, draw: torch.ones(items.shape))
+    monkeypatch.setattr(item_features, "uniform", lambda items, draw: torch.ones(items.shape))
 
 
 @pytest.mark.usefixtures("all_ids_shown")
