@@ -47,7 +47,6 @@ def written(form: str) -> str:
 @pytest.mark.parametrize("form", [".csv", ".inter", ".parquet", "folder", "lists"])
 @pytest.mark.parametrize("size", [1 << 18, 20, 1])
 def test_every_row_is_once_among_those_of_its_user(form: str, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(interactions, "_ROWS", 13)
     monkeypatch.setattr(interactions, "_PART", size)
     parts = list(InteractionFile(written(form), FIELDS).parts())
     assert len(parts) == {1 << 18: 1, 20: 4, 1: 7}[size]

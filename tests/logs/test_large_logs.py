@@ -296,7 +296,7 @@ def test_a_large_log_is_sorted_once_and_its_earlier_conversion_is_refused(
     ("module", "step"),
     [
         (events, "code_ids"),
-        (events, "_doubles"),
+        (events, "join_codes"),
         (events, "_write_tokens"),
         (conversions, "_digest"),
         (conversions, "keep_made"),
