@@ -21,8 +21,8 @@ from pyarrow import parquet
 
 from recbole_bert4rec.logs.conversion import has_quotes
 from recbole_bert4rec.logs.formats import (
-    DAMAGED,
     STAND_IN,
+    UNREADABLE,
     Reading,
     find_encoding,
     find_files,
@@ -30,10 +30,10 @@ from recbole_bert4rec.logs.formats import (
     open_bytes,
     open_text,
     separators,
-    undecodable,
+    unreadable,
 )
 from recbole_bert4rec.system.constants import NAMES_OF_COLUMNS
-from recbole_bert4rec.system.errors import UserError, nearest, short, short_list, why
+from recbole_bert4rec.system.errors import UserError, nearest, short, short_list
 
 Connection = duckdb.DuckDBPyConnection
 T = TypeVar("T")
@@ -44,8 +44,8 @@ _THREADS = 4
 """Each takes some of that memory."""
 _LONGEST = 1 << 22
 """Bytes of a line; DuckDB takes 16 times as many for what it reads."""
-_COUNTED = 1 << 20
-"""Bytes whose lines are counted at once."""
+_BLOCK = 1 << 20
+"""Bytes of a text that are looked at at once."""
 _PART = "path of the part"
 """Column of DuckDB's, by a name that no column of a log has."""
 _SEEN = 100
@@ -262,12 +262,8 @@ class Log:
         """Say of what goes wrong inside the block what is wrong with the log, or with one of its files."""
         try:
             yield
-        except UnicodeDecodeError as error:
-            raise undecodable(self.path, self.encoding, error) from error
-        except DAMAGED as error:
-            raise UserError(f"{self.path} is damaged ({error}); download or compress it again") from error
-        except (OSError, csv.Error) as error:
-            raise UserError(f"{part or self.path} cannot be read: {why(error)}") from error
+        except UNREADABLE as error:
+            raise unreadable(part or self.path, error, self.read_as.get("encoding", "")) from error
         except duckdb.OutOfMemoryException:
             raise
         except (duckdb.Error, pa.ArrowException) as error:
@@ -342,35 +338,29 @@ class Log:
         there = self._columns
         if self._quote == self._separator:
             raise UserError(f"--quote={self._quote} separates the columns of {self.path}; it cannot be both")
-        plain, lines = self._unpacked(scratch)
+        plain, has_quotes = self._plain(scratch)
         values = [f"f{there.index(name)}" for name in wanted]
         columns = [f"f{number}" for number in range(len(there))]
-        self._store(plain, values, columns, self._skipped, (self._separator, self._quote, self._escape or self._quote))
-        if lines is not None and lines != self._one("SELECT count(*) FROM stored") + self._header:
+        breaks = [f"contains(concat({', '.join(columns)}), chr(10))"] if has_quotes else []
+        signs = (self._separator, self._quote, self._escape or self._quote)
+        self._store(plain, values + breaks, columns, self._skipped, signs)
+        if breaks and self._one(f"SELECT bool_or(s{len(values)}) FROM stored"):
             self._check_line_breaks()
 
-    def _unpacked(self, scratch: Path) -> tuple[Path, int | None]:
-        """Return a text in UTF-8 with line ends of one kind: the log itself, or a copy; and the number of its lines.
-
-        The number is None in a text without quotes, whose values hold no line breaks.
-        """
-        lines, pairs, has_quotes, is_old, last = 0, 0, False, False, b"\n"
-        sign = (self._quote or '"').encode()
+    def _plain(self, scratch: Path) -> tuple[Path, bool]:
+        """Return a text in UTF-8 with Unix's line ends, the log itself or a copy; and whether it has quotes."""
+        signs = b"\r", self._quote.encode() or b"\r"
+        found = set[bytes]()
         with open_bytes(self.path) as file:
-            while block := file.read(_COUNTED):
-                parted = last.endswith(b"\r") and block.startswith(b"\n")
-                alone = block.count(b"\r") - block.count(b"\r\n")
-                lines, pairs = lines + block.count(b"\n") + alone - parted, pairs + block.count(b"\r\n") + parted
-                is_old = is_old or alone > block.endswith(b"\r")  # the last one may belong to the next block
-                has_quotes, last = has_quotes or sign in block, block
-        count = lines + (not last.endswith((b"\r", b"\n"))) if has_quotes and self._quote else None
-        is_packed = self.path.name.lower().endswith(".gz")
-        if self.encoding == "utf-8" and not is_old and pairs in (0, lines) and not is_packed:
-            return self.path, count
+            while block := file.read(_BLOCK):
+                found |= {sign for sign in signs if sign in block}
+        has_quotes = bool(self._quote) and signs[1] in found
+        if self.encoding == "utf-8" and b"\r" not in found and not self.path.name.lower().endswith(".gz"):
+            return self.path, has_quotes
         copy = scratch / "log.txt"
         with open_text(self.path, self.encoding, newline=None) as source, copy.open("w", encoding="utf-8") as target:
             shutil.copyfileobj(source, target)
-        return copy, count
+        return copy, has_quotes
 
     def _store(
         self,
@@ -490,19 +480,14 @@ class Log:
 
     def _of_json(self, wanted: list[str], scratch: Path) -> None:
         """Make the table ``stored`` of JSON lines: texts, or lists of them."""
-        plain, _ = self._unpacked(scratch)
+        plain, _ = self._plain(scratch)
         values = []
         for path in (self._paths[name] for name in wanted):
             outer, is_list, inner = path.partition("[*]")
             value = f"json_extract(line, {in_quotes(outer + is_list)})"
             if is_list:  # an element without the key keeps its place
                 value = f"to_json(list_transform({value}, lambda x: json_extract(x, {in_quotes('$' + inner)})))"
-            holder, other = (outer, "OBJECT") if is_list else (path.rpartition('."')[0], "ARRAY")
-            mixed = f"error({in_quotes(f'{holder[2:]} holds objects in some lines, and lists in others')})"
-            values.append(
-                f"CASE json_type(line, {in_quotes(holder)}) WHEN '{other}' THEN {mixed} "
-                f"ELSE nullif(CAST({value} AS VARCHAR), 'NaN') END"
-            )
+            values.append(f"nullif(CAST({value} AS VARCHAR), 'NaN')")
         is_blank, is_object = "trim(coalesce(line, ''), ' \t\r') = ''", "json_type(line) = 'OBJECT'"
         where = f" WHERE CASE WHEN {is_blank} THEN false WHEN {is_object} THEN true ELSE error('no object') END"
         self._store(plain, values, ["line"], 0, ("\x01", "", ""), where)
@@ -533,7 +518,7 @@ class Log:
     # ---- Parquet
 
     def _schema(self, wanted: list[str]) -> pa.Schema:
-        """Return the columns of all files; those that are wanted must be in each, in types that go together.
+        """Return the columns of all files; those that are wanted must be in each, in one type.
 
         Folders named ``column=value`` are columns of texts.
         """
@@ -543,22 +528,18 @@ class Log:
                     self._schemas[file] = parquet.read_schema(file)
         first = self._schemas[self.files[0]]
         folders = self.files[0].relative_to(self.path).parts[:-1] if self.path.is_dir() else ()
-        keys = [folder.partition("=")[0] for folder in folders if "=" in folder]
-        roots = {_root(name, first.names) for name in wanted} - {*keys}
-        for name in (name for name in first.names if name in roots):
-            for file in self.files[1:]:
-                other = self._schemas[file]
-                if name not in other.names:
-                    raise UserError(f"{file} has no column {name!r}, which {self.files[0]} has")
-                both = first.field(name).type, other.field(name).type
-                if len({*map(_family, both)} - {"null"}) > 1:
-                    raise UserError(
-                        f"{file}: {name!r} is of type {both[1]}, but {both[0]} in {self.files[0]}; write the column of "
-                        "all files in one type"
-                    )
-        self._keys = keys
-        of_folders = [pa.field(key, pa.string()) for key in keys]
-        return pa.schema([*(field for field in first if field.name not in keys), *of_folders])
+        self._keys = [folder.partition("=")[0] for folder in folders if "=" in folder]
+        roots = {*first.names} & {_root(name, first.names) for name in wanted} - {*self._keys}
+        both = pa.schema([first.field(name) for name in roots])
+        for file, own in self._schemas.items():
+            for name in roots - {*own.names}:
+                raise UserError(f"{file} has no column {name!r}, which {self.files[0]} has")
+            try:
+                both = pa.unify_schemas([both, pa.schema([own.field(name) for name in roots])])
+            except pa.ArrowTypeError as error:
+                raise UserError(f"{file}: {error}; write a column of all files in one type") from error
+        of_folders = [pa.field(key, pa.string()) for key in self._keys]
+        return pa.schema([*both, *(field for field in first if field.name not in {*roots, *self._keys}), *of_folders])
 
     def _of_parquet(self, wanted: list[str], scratch: Path) -> None:
         """Make the table ``stored`` of Parquet files."""
@@ -573,10 +554,8 @@ class Log:
     def _column(self, name: str, schema: pa.Schema) -> str:
         """Return a column, a field in one, or what the folders' names say, as SQL names it."""
         root = _root(name, schema.names)
-        if any(
-            sum(other.lower() == root.lower() for other in each.names) > 1 for each in (schema, *self._schemas.values())
-        ):
-            raise UserError(f"{self.path}: the names of two columns differ from {root!r} only in case; rename one")
+        for each in (schema, *self._schemas.values()):
+            _check_case(root, each.names)
         field = schema.field(root)
         if root in self._keys:
             below = f'substr("{_PART}", {len(str(self.path)) + 1})'
@@ -640,16 +619,10 @@ def _root(name: str, names: Sequence[str]) -> str:
     return name if name in names else name.partition(".")[0]
 
 
-def _family(kind: pa.DataType) -> str:
-    """Return what types of a column that go together, without losing digits or time zones, have in common."""
-    if pa.types.is_dictionary(kind):
-        kind = kind.value_type
-    if pa.types.is_timestamp(kind):
-        return f"time {kind.tz is not None}"
-    is_number = pa.types.is_integer(kind) or pa.types.is_float64(kind) or pa.types.is_decimal(kind)
-    if is_number and not pa.types.is_uint64(kind):
-        return "number"
-    return "text" if pa.types.is_string(kind) or pa.types.is_large_string(kind) else str(kind)
+def _check_case(name: str, names: list[str]) -> None:
+    """Refuse a name that DuckDB could take for another one."""
+    if sum(other.lower() == name.lower() for other in names) > 1:
+        raise UserError(f"two of the names {short_list(names)} differ from {name!r} only in case; rename one")
 
 
 def _inside(value: str, kind: Any, keys: list[str]) -> str:
@@ -660,6 +633,5 @@ def _inside(value: str, kind: Any, keys: list[str]) -> str:
         element = f"x{len(keys)}"
         return f"list_transform({value}, lambda {element}: {_inside(element, kind.value_type, keys)})"
     key = keys[0]
-    if sum(field.name.lower() == key.lower() for field in kind) > 1:
-        raise UserError(f"the names of two fields differ from {key!r} only in case; rename one")
+    _check_case(key, [field.name for field in kind])
     return _inside(f"{value}[{in_quotes(key)}]", kind.field(key).type, keys[1:])
