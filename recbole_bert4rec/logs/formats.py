@@ -127,9 +127,9 @@ def open_bytes(path: Path) -> IO[bytes]:
     return gzip.open(path) if path.name.lower().endswith(".gz") else open(path, "rb")  # type: ignore[return-value]
 
 
-def open_text(path: Path, encoding: str, newline: str | None = "") -> TextIO:
-    """Open a text, packed or not."""
-    return io.TextIOWrapper(open_bytes(path), encoding, newline=newline)
+def open_text(path: Path, encoding: str) -> TextIO:
+    """Open a text, packed or not, whose lines may end in any way."""
+    return io.TextIOWrapper(open_bytes(path), encoding)
 
 
 def encoding_of(start: bytes) -> str:

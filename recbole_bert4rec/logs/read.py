@@ -358,7 +358,7 @@ class Log:
         if self.encoding == "utf-8" and b"\r" not in found and not self.path.name.lower().endswith(".gz"):
             return self.path, has_quotes
         copy = scratch / "log.txt"
-        with open_text(self.path, self.encoding, newline=None) as source, copy.open("w", encoding="utf-8") as target:
+        with open_text(self.path, self.encoding) as source, copy.open("w", encoding="utf-8") as target:
             shutil.copyfileobj(source, target)
         return copy, has_quotes
 
@@ -391,18 +391,17 @@ class Log:
         style["skipinitialspace"] = separator != " "  # as DuckDB finds a quote
         return csv.reader(lines, delimiter=separator, strict=strict, escapechar=self._escape or None, **style)
 
-    def _records(self, strict: bool = False) -> Iterator[tuple[int, list[str], list[str]]]:
-        """Yield the line in which each row begins, its values and its lines; ``strict`` refuses odd quotes."""
-        begin, lines = 1, list[str]()
+    def _records(self, strict: bool = False) -> Iterator[tuple[int, list[str]]]:
+        """Yield the line in which each row begins, and its values; ``strict`` refuses odd quotes."""
         with open_text(self.path, self.encoding) as file:
+            reader, begin = self._csv(file, self._separator, strict), 1
             try:
-                for fields in self._csv(_recorded(file, lines), self._separator, strict):
+                for fields in reader:
                     if fields and begin > self._header:
-                        yield begin, fields, lines
-                    begin += len(lines)
-                    lines.clear()
+                        yield begin, fields
+                    begin = reader.line_num + 1
             except csv.Error as error:
-                raise self._misquoted(begin, lines) from error
+                raise self._misquoted(begin, reader.line_num - begin) from error
 
     def _refuse_mistake(self) -> None:
         """Find the line that cannot be read, and say why."""
@@ -411,7 +410,7 @@ class Log:
                 pass
             return
         names = self._columns
-        for line, fields, _ in self._records(strict=True):
+        for line, fields in self._records(strict=True):
             if len(fields) != len(names):
                 raise UserError(
                     f"{self.path}, line {line}: the number of columns is {len(fields)}, but the header has "
@@ -420,15 +419,13 @@ class Log:
                 )
 
     def _check_line_breaks(self) -> None:
-        """Tell values that hold line breaks from quotes that swallow rows.
-
-        A value swallows rows where all lines that it spans could be rows. With ``--quote`` it is believed.
-        """
+        """Refuse a value that spans lines which could all be rows, unless quotes are told; count other line breaks."""
         spans = []
-        for begin, _, lines in self._records():
+        for begin, fields in self._records():
+            lines = self._separator.join(fields).split("\n")
             if len(lines) > 1:
                 if self.reading.quote is None and all(map(self._may_be_row, lines)):
-                    raise self._misquoted(begin, lines)
+                    raise self._misquoted(begin, len(lines) - 1)
                 spans.append(begin)
         if spans:
             self.doubts.append(
@@ -438,15 +435,16 @@ class Log:
 
     def _may_be_row(self, line: str) -> bool:
         """Tell whether a line has as many values as there are columns, where quotes mean nothing."""
-        values = line.rstrip("\r\n").split(self._separator)
+        values = line.split(self._separator)
         return len(values) - (values[-1] == "" and len(values) > len(self._columns)) == len(self._columns)
 
-    def _misquoted(self, begin: int, lines: list[str]) -> UserError:
-        more = len(lines) - 1
+    def _misquoted(self, begin: int, more: int) -> UserError:
+        with open_text(self.path, self.encoding) as file:
+            first = next(itertools.islice(file, begin - 1, None))
         lost = f" before line {begin + more}, so that {more} rows would be lost" if more else ""
         return UserError(
             f"{self.path}, line {begin}: a value begins with a quote that is not closed as it should be{lost}: "
-            f"{short(lines[0].strip())}. --quote=none takes quotes for signs like others, --escape=\\ one after a "
+            f"{short(first.strip())}. --quote=none takes quotes for signs like others, --escape=\\ one after a "
             'backslash; else double those inside of values: "the ""best"" one"'
         )
 
@@ -518,10 +516,7 @@ class Log:
     # ---- Parquet
 
     def _schema(self, wanted: list[str]) -> pa.Schema:
-        """Return the columns of all files; those that are wanted must be in each, in one type.
-
-        Folders named ``column=value`` are columns of texts.
-        """
+        """Return the columns of all files; those that are wanted must be in each, in one type. Folders name texts."""
         for file in self.files:
             if file not in self._schemas:
                 with self._explained(file):
@@ -569,13 +564,6 @@ class Log:
 
 def _replaced(text: str, separator: str) -> str:
     return text.replace(separator, STAND_IN)
-
-
-def _recorded(lines: Iterable[str], kept: list[str]) -> Iterator[str]:
-    """Yield lines that are also kept, until who reads them takes them away."""
-    for line in lines:
-        kept.append(line)
-        yield line
 
 
 def _no_pattern(path: Path) -> str:
