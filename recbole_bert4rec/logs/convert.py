@@ -18,7 +18,6 @@ from recbole_bert4rec.logs.conversion import SORTED, read_record, write_record
 from recbole_bert4rec.logs.events import Events
 from recbole_bert4rec.logs.formats import Reading, data_set_name
 from recbole_bert4rec.logs.read import Log, connected
-from recbole_bert4rec.logs.times import check_timezone
 from recbole_bert4rec.system.constants import NAMES_OF_COLUMNS
 from recbole_bert4rec.system.errors import UserError, why
 from recbole_bert4rec.system.files import digest_of, keep_made
@@ -47,8 +46,6 @@ def convert(
     written instead, into ``FOLDER/NAME/sorted``.
     """
     reading = reading or Reading()
-    if reading.timezone is not None:
-        check_timezone(reading.timezone)
     source = Log(log, reading)
     name = data_set_name(source.path)
     folder = source.path.parent / name

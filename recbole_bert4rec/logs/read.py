@@ -8,6 +8,7 @@ import json
 import os
 import re
 import shutil
+import zoneinfo
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -118,6 +119,10 @@ class Log:
     """
 
     def __init__(self, name: str, reading: Reading, flag: str = "--dataset") -> None:
+        try:
+            zoneinfo.ZoneInfo(reading.timezone or "UTC")
+        except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError) as error:
+            raise UserError(f"--timezone={reading.timezone} must be a name such as Europe/Berlin or UTC") from error
         self.path = Path(name).resolve()
         self.form, self.files, self.doubts = find_files(name, flag)
         self.reading = reading

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zoneinfo
 from collections.abc import Callable
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -68,14 +67,6 @@ def said(times: Times, count: int, reading: Reading) -> str:
         return times.form
     which = "all" if times.without_zone == count else f"{times.without_zone:,} of {count:,}"
     return f"{times.form}, {which} without a time zone, taken as {reading.timezone or _UTC}"
-
-
-def check_timezone(name: str) -> None:
-    """Refuse a name that is not a time zone."""
-    try:
-        zoneinfo.ZoneInfo(name)
-    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError) as error:
-        raise UserError(f"--timezone={name} must be a name such as Europe/Berlin or UTC") from error
 
 
 class TimeColumn:
