@@ -31,8 +31,7 @@ _TOKENS_AT_ONCE = 1 << 16
 class Events:
     """The table ``events``: the rows of a log that have user, item and time, as codes, in the order of time.
 
-    Of each it tells whether its user had its item before (``again``), at the same time (``double``), or had any item at
-    that time (``tie``).
+    Of each it tells whether its user had another one at its time (``tie``), with the same item (``double``).
 
     Attributes:
         rows: of the log.
@@ -50,11 +49,9 @@ class Events:
         self._count, self._times = join_codes(connection, source, columns)
         ask(
             connection,
-            f"CREATE TABLE events AS SELECT * REPLACE ({self._times.sql} AS time), "
-            "row_number() OVER pair > 1 AS again, coalesce(lag(kept.time) OVER pair = kept.time, false) AS double, "
-            "lag(kept.time) OVER own = kept.time AS tie FROM kept WINDOW "
-            "pair AS (PARTITION BY user, item ORDER BY kept.time, row), "
-            "own AS (PARTITION BY user ORDER BY kept.time, row) ORDER BY kept.time, row",
+            f"CREATE TABLE events AS SELECT * REPLACE ({self._times.sql} AS time), lag(kept.time) OVER own = kept.time "
+            "AS tie, coalesce(tie AND lag(item) OVER own = item, false) AS double FROM kept WINDOW "
+            "own AS (PARTITION BY user ORDER BY kept.time, item, row) ORDER BY kept.time, row",
         )
         ask(connection, "DROP TABLE kept")
         self._wanted = "events WHERE NOT double" if source.reading.drop_duplicates else "events"
@@ -175,9 +172,10 @@ class Events:
         doubles, ties, first, last = self._first(
             "SELECT count_if(double), count_if(tie), min(time), max(time) FROM events"
         )
-        counts = self._first(
-            f"SELECT count(*), count(DISTINCT user), count(DISTINCT item), count_if(again) FROM {self._wanted}"
+        pairs, users, items = self._first(
+            "SELECT count(*), count(DISTINCT user), count(DISTINCT item) FROM (SELECT DISTINCT user, item FROM events)"
         )
+        interactions = self._count - (doubles if reading.drop_duplicates else 0)
         remarks = [doubt for ids, name in zip(self._ids, self._columns, strict=False) for doubt in doubts(ids, name)]
         return {
             "read_as": {**self._source.read_as, self._columns[2]: said(self._times, self._count, reading)},
@@ -186,7 +184,10 @@ class Events:
             "left_out": self._left_out,
             "exact_duplicates": doubles,
             "duplicates_left_out": reading.drop_duplicates,
-            **dict(zip(("interactions", "users", "items", "repeats"), counts, strict=True)),
+            "interactions": interactions,
+            "users": users,
+            "items": items,
+            "repeats": interactions - pairs,
             **dict(zip(("first", "last"), _period(first, last, self._times.are_dates), strict=True)),
         }
 
