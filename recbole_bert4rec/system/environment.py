@@ -107,7 +107,10 @@ class MissingExtraError(UserError, ImportError):
 
 def is_installed(module: str) -> bool:
     """Return whether a module can be found; it is not imported."""
-    return find_spec(module) is not None
+    try:
+        return find_spec(module) is not None
+    except (ImportError, ValueError):
+        return False
 
 
 def need(feature: str, *modules: str) -> None:
