@@ -83,14 +83,11 @@ def parquet_folder(path: Path, rows: Rows) -> None:
 
 FORMS = {
     "log.csv": text(","),
-    "semicolons.csv": text(";", end="\n"),
     "utf16.csv": text(",", "utf-16"),
-    "log.tsv": text("\t"),
-    "log.txt": text("|"),
+    "log.txt": text("|", end="\n"),
     "log.csv.gz": text(","),
     "log.jsonl": json_lines,
     "sessions.jsonl": of_sessions(json_lines),
-    "log.parquet": parquet_file,
     "sessions.parquet": of_sessions(parquet_file),
     "log-folder": parquet_folder,
 }

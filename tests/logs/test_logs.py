@@ -511,8 +511,8 @@ def test_a_quote_that_swallows_rows_is_refused_with_its_line_and_can_be_read_as_
 def test_dates_run_together_are_refused_until_their_form_is_told(
     form: str, moments: pd.DatetimeIndex, tmp_path: Path
 ) -> None:
-    numbers = [int(f"{moment:{form}}") for moment in moments]
-    for times in ([f"{moment:{form}}" for moment in moments], list(map(str, numbers)), numbers):
+    texts = [f"{moment:{form}}" for moment in moments]
+    for times in (texts, [*map(int, texts)]):
         log = table(["a"] * 40, ["x"] * 40, times)(tmp_path)
         with pytest.raises(UserError, match=f'--date_format="{form}"$'):
             read(log)
