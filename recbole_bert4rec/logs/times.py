@@ -177,11 +177,14 @@ class TimeColumn:
 
     def _run_together(self) -> str | None:
         """Return the form of dates that whole numbers such as 20240131 are; None if they are numbers."""
-        forms = []
+        dates = []
         for form in _RUN_TOGETHER:
             width = f"length({self._text}) = 6" if "%y" in form else "true"
-            date = f"CASE WHEN {width} AND year({self._moment(form)}) BETWEEN 1970 AND 2100 THEN 1 END"
-            forms += [form] if self._fits(date) else []
+            dates.append(f"CASE WHEN {width} AND year({self._moment(form)}) BETWEEN 1970 AND 2100 THEN 1 END")
+        counted = ", ".join(f"count(*) - count({date})" for date in dates)
+        at_first = self._first(f"SELECT {counted} FROM {self._table} WHERE {_FIRST_ROWS}")
+        asked = zip(_RUN_TOGETHER, dates, at_first, strict=True)
+        forms = [form for form, date, misfits in asked if not misfits and not self._misfits(date)]
         if forms and "%Y%m%d" not in forms:
             raise self._untold(forms)
         return "%Y%m%d" if forms else None

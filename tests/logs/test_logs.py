@@ -21,6 +21,7 @@ from pyarrow import parquet
 
 from recbole_bert4rec.logs.formats import Reading
 from recbole_bert4rec.logs.interactions import InteractionFile
+from recbole_bert4rec.recommend.ids import Items
 from recbole_bert4rec.system.errors import UserError
 from tests.helpers.data import atomic_file, interactions_of
 
@@ -597,3 +598,8 @@ def test_moments_that_are_ids_are_the_same_on_every_machine(tmp_path: Path, monk
     log = table(["a", "b"], moments, [1, 2])(tmp_path)
     monkeypatch.setenv("TZ", "America/New_York")
     assert [item for _, item, _ in read(log)] == ["2024-01-31 12:00:00.000000Z", "2024-01-31 12:00:01.000000Z"]
+
+
+def test_an_id_that_is_asked_for_with_blanks_or_a_point_is_found() -> None:
+    asked = [" 3 ", "3\u2003", "3.0", "3.00", "4", "other"]
+    assert Items(["[PAD]", *map(str, range(7))]).ids_of(asked).tolist() == [4, 4, 4, 4, 5, 0]
