@@ -126,13 +126,10 @@ def _file(arguments: argparse.Namespace, model: Recommender, flag: str = "input"
     """Open the file of a flag, whose form other flags tell, or else the log of the training; None without the flag."""
     from recbole_bert4rec.logs.formats import Reading, names_with_commas
     from recbole_bert4rec.logs.interactions import InteractionFile
-    from recbole_bert4rec.logs.times import check_timezone
 
     path = getattr(arguments, flag)
     if path is None:
         return None
-    if arguments.timezone is not None:
-        check_timezone(arguments.timezone)
     form: dict[str, Any] = {name: getattr(arguments, name) or model.config.get(name) for name in _FORM}
     if not arguments.encoding and str(form["encoding"]).lower() in ("utf-8", "utf8"):
         form["encoding"] = None  # RecBole's default: that of this file is found
