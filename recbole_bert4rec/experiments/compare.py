@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,7 +32,6 @@ from recbole_bert4rec.system.processes import FailedError, in_own_process
 from recbole_bert4rec.system.scoped import restored_environment
 from recbole_bert4rec.system.yaml_files import read_yaml
 from recbole_bert4rec.training.budget import NO_END
-from recbole_bert4rec.training.build import translate_errors
 from recbole_bert4rec.training.inputs import OptionFile, refuse_unknown_model, resolve, user_layers
 from recbole_bert4rec.training.record import counted, write_json
 from recbole_bert4rec.training.screen import no_bars, say, shown
@@ -234,7 +232,7 @@ def check_options(
     ignored: dict[str, list[str]] = {}
     for label, contestant in contestants.items():
         try:
-            config = translate_errors(partial(config_of, contestant, dataset, {}), "the configuration")
+            config = config_of(contestant, dataset, {})
         except UserError as error:
             raise UserError(f"{label}: {error}") from error
         if useless := without_effect(config, variants.get(label, ())):

@@ -19,13 +19,13 @@ from recbole_bert4rec.checkpoints import is_plain, last_of
 from recbole_bert4rec.logs.items import digests
 from recbole_bert4rec.options.table import WITHOUT_EFFECT
 from recbole_bert4rec.options.user_models import digest_of_code
-from recbole_bert4rec.plugin.config import Layers, PluginConfig, without_effect
+from recbole_bert4rec.plugin.config import Layers, without_effect
 from recbole_bert4rec.system.environment import environment, find_config, suppress_dependency_warnings
 from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.system.files import digest_of
 from recbole_bert4rec.system.processes import FailedError, in_own_process
 from recbole_bert4rec.system.yaml_files import read_yaml
-from recbole_bert4rec.training.inputs import begun_training
+from recbole_bert4rec.training.inputs import begun_training, made_config
 from recbole_bert4rec.training.record import read_record
 from recbole_bert4rec.training.run import run
 from recbole_bert4rec.training.screen import silence
@@ -58,8 +58,7 @@ def run_once(
     fails, the error says why, and names its log file.
     """
     options = {**options, "seed": seed}
-    with silence():
-        config = PluginConfig(model, dataset, Layers(files=tuple(config_files), options=options))
+    config = silent_config(model, dataset, config_files, options)
     name = name_of(label or config["model"], config, budget, protocols, data, test)
     if (record := finished(folder, name, test)) is not None:
         return record
@@ -84,6 +83,14 @@ def run_once(
         raise FailedError(f"{error} (log: {log})") from None
     tick()
     return read_record(file)
+
+
+def silent_config(
+    model: str, dataset: str, config_files: Sequence[Mapping[str, Any]], options: Mapping[str, Any]
+) -> Config:
+    """Return the configuration of a run; what it has to say is said once, for all runs."""
+    with silence():
+        return made_config(model, dataset, Layers(files=tuple(config_files), options=options))
 
 
 def train_here(folder: Path, name: str, arguments: Mapping[str, Any], threads: int | None) -> None:

@@ -8,7 +8,6 @@ from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
-from logging import getLogger
 from pathlib import Path
 from typing import Any
 
@@ -34,19 +33,18 @@ from recbole_bert4rec.experiments.space import (
 )
 from recbole_bert4rec.experiments.store import Watch, fingerprint, run_once
 from recbole_bert4rec.options.auto import most_epochs
-from recbole_bert4rec.options.kinds import is_number
 from recbole_bert4rec.options.user_models import Model, importable
-from recbole_bert4rec.plugin.config import Layers, PluginConfig, known_to
+from recbole_bert4rec.plugin.config import Layers, known_to
 from recbole_bert4rec.plugin.hooks import in_program
-from recbole_bert4rec.system.constants import ALGORITHMS, DEFAULT_NAMES, FOR_THE_USER, SCHEDULERS, SHORT, TOOLS
+from recbole_bert4rec.system.constants import ALGORITHMS, DEFAULT_NAMES, SCHEDULERS, SHORT, TOOLS
 from recbole_bert4rec.system.environment import suppress_dependency_warnings
 from recbole_bert4rec.system.errors import UserError, nearest
 from recbole_bert4rec.system.files import locked
 from recbole_bert4rec.system.processes import FailedError, in_own_process
 from recbole_bert4rec.system.scoped import restored_environment
 from recbole_bert4rec.training.afterwards import test_weights
-from recbole_bert4rec.training.build import read_dataset, translate_errors
-from recbole_bert4rec.training.inputs import check_places, resolve, user_layers
+from recbole_bert4rec.training.build import load_data, read_dataset
+from recbole_bert4rec.training.inputs import check_places, made_config, resolve, user_layers
 from recbole_bert4rec.training.record import counted, in_json, write_json
 from recbole_bert4rec.training.screen import no_bars, say, shown
 
@@ -56,8 +54,6 @@ _DRAWN = 10
 """Trials of random and bayes if nobody says how many; RecBole's number."""
 _REPEATED = 100
 """Draws of bayes that may repeat a setting before the search ends."""
-_AT_MOST_1 = {"dropout", "prob", "rate", "ratio", "share"}
-"""Words in the names of options that are seldom above 1."""
 Attempt = Callable[..., dict[str, Any]]
 """What makes a trial: ``attempt(setting, watch)`` returns its record."""
 
@@ -153,7 +149,7 @@ def tune(
         total = size_at_most(space, max_evals or _DRAWN) if settings is None else len(settings)
         folder, about = output.with_suffix(".runs").resolve(), f"{config['model']} on {dataset}"
         say(f"{algorithm} search: {total} trials of {about}, judged by validation {metric}; they are kept in {folder}")
-        _say_ranges(space)
+        say("\n".join(["searched", *(f"  {parameter}" for parameter in space)]))
         label = config["model"] if scheduler == "none" else f"{config['model']}-{scheduler}"
         of_run = {**shared, "folder": folder, "seed": seed, "label": label, "budget": budget, "threads": cpus}
         attempt = partial(attempt_setting, {**of_run, "data": fingerprint(config)}, options)
@@ -269,7 +265,7 @@ def attempt_setting(
     """Return the record of a setting's run, or ``{"reason": ...}`` if the run failed."""
     arguments = {**of_run, "seed": setting.get("seed", of_run["seed"]), "options": {**setting, **options, **more}}
     try:
-        record = translate_errors(lambda: run_once(**arguments, test=False, watch=watch), "the configuration")
+        record = run_once(**arguments, test=False, watch=watch)
     except (FailedError, UserError) as error:  # the second one before a process begins
         return {"reason": " ".join(str(error).split())}
     return {"reason": "its score is not a number"} if record["best_valid_score"] is None else record
@@ -307,8 +303,7 @@ def _options_of(shared: Mapping[str, Any], layers: Layers, options: Mapping[str,
 
 def _config(shared: Mapping[str, Any], options: Mapping[str, Any]) -> Config:
     """Return RecBole's configuration of a trial."""
-    layers = Layers(files=shared["config_files"], options=options)
-    return translate_errors(lambda: PluginConfig(shared["model"], shared["dataset"], layers), "the configuration")
+    return made_config(shared["model"], shared["dataset"], Layers(files=shared["config_files"], options=options))
 
 
 def _checked_config(shared: Mapping[str, Any], options: Mapping[str, Any]) -> Config:
@@ -331,20 +326,6 @@ def _why_not(config: Config, options: Mapping[str, Any], name: str) -> str | Non
         return None
     near = nearest(name, known_to(config))
     return f"{config['model']} has no option `{name}`" + (f" (did you mean `{near}`?)" if near else "")
-
-
-def _say_ranges(space: Space) -> None:
-    """Say what is searched, and where a rate or a share can be above 1."""
-    say("\n".join(["searched", *(f"  {parameter}" for parameter in space)]))
-    for parameter in space:
-        values = parameter.values if parameter.kind == "choice" else parameter.bounds
-        highest = max((value for value in values if is_number(value)), default=0)
-        if highest > 1 and _AT_MOST_1 & {*parameter.name.split("_")}:
-            hint = "; bounds of loguniform are exponents of e, as RecBole's: loguniform10 takes the numbers themselves"
-            getLogger(FOR_THE_USER).warning(
-                f"`{parameter.name}` can become {highest:.7g}, and rates and shares are hardly ever above 1"
-                + (hint if parameter.kind == "loguniform" else "")
-            )
 
 
 def _tested_best(
@@ -374,4 +355,4 @@ def _test(shared: Mapping[str, Any], options: Mapping[str, Any], weights: Path, 
     """Test weights; called in a process of its own."""
     torch.set_num_threads(threads)
     with in_program(), denormals_as_zero():
-        return in_json(test_weights(_config(shared, options), weights))
+        return in_json(test_weights(load_data(_config(shared, options)), weights))

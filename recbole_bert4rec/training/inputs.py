@@ -56,7 +56,7 @@ def configure(model: Model | None, dataset: str | None, layers: Layers, resume: 
     refuse_unknown_model(model)
     if resume is not None:
         refuse_other_models("--resume", model)
-    config = translate_errors(lambda: PluginConfig(model, dataset, layers), "the configuration")
+    config = made_config(model, dataset, layers)
     if config["warm_start"] is not None:
         refuse_other_models("--warm_start", model)
         if resume is None and layers.stored:
@@ -64,6 +64,11 @@ def configure(model: Model | None, dataset: str | None, layers: Layers, resume: 
     if resume is not None:
         config[ITEM_ORDER] = ItemOrder(resume.path, tuple(resume.state["item_tokens"]))
     return config
+
+
+def made_config(model: Model, dataset: str, layers: Layers) -> Config:
+    """Return RecBole's configuration of layers; a mistake that RecBole itself noticed becomes one line."""
+    return translate_errors(lambda: PluginConfig(model, dataset, layers), "the configuration")
 
 
 def check_places(config: Config) -> None:

@@ -34,7 +34,7 @@ from recbole_bert4rec.system.scoped import replaced
 from recbole_bert4rec.training.afterwards import (
     check_afterwards,
     check_recommend,
-    protocol_configs,
+    data_of_protocols,
     refit,
     test_protocols,
     wants_refit,
@@ -204,7 +204,7 @@ def _run(
     config = configure(model, dataset, layers, opened)
     check_afterwards(config, recommend)
     check_places(config)
-    others = protocol_configs(protocols, model, dataset, layers, opened, config)
+    others = data_of_protocols(protocols, model, dataset, layers, opened, config)
     # a budget ends the training after all others have heard of the event
     last = [callback for callback in (rank_log, limit, saver) if callback is not None]
     with logged(config, screen) as log_file:
