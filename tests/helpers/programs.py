@@ -32,7 +32,7 @@ def run_here(*arguments: str, **options: str) -> subprocess.CompletedProcess[str
     return main_here([*arguments, *flags_of(options)], "run")
 
 
-def main_here(words: list[str], name: str) -> subprocess.CompletedProcess[str]:
+def main_here(words: list[str], name: str | None = None) -> subprocess.CompletedProcess[str]:
     """Do in this process what a command does."""
     with redirect_stdout(StringIO()) as output, redirect_stderr(StringIO()) as errors:
         code = main(words, name=name)
