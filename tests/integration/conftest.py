@@ -14,8 +14,7 @@ from tests.helpers.programs import ENVIRONMENT, ROWS
 SMALL = {"epochs": "2", "MAX_ITEM_LIST_LENGTH": "8", "hidden_size": "16", "batch_sequences": "64"}
 CLUSTER = """
 import ray
-from recbole_bert4rec.system.ray_cluster import start_ray
-start_ray(None)
+ray.init(address="local", include_dashboard=False, log_to_driver=False, configure_logging=False)
 print(ray.get_runtime_context().gcs_address, flush=True)
 input()
 """
