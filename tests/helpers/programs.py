@@ -40,6 +40,7 @@ def main_here(words: list[str], name: str | None = None) -> subprocess.Completed
 
 
 def run_py(*arguments: str, **options: str) -> subprocess.CompletedProcess[str]:
+    """Do the same in a new process."""
     command = [sys.executable, str(ROOT / "run.py"), *arguments, *flags_of(options)]
     return subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, timeout=300, check=False)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import secrets
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -28,9 +30,14 @@ def data(write_inter: Any) -> dict[str, str]:
 
 @pytest.fixture(scope="session")
 def ray_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a Ray, which takes seconds to start and ends with this process."""
+    """The address of a Ray, which takes seconds to start; only programs of this session have its word."""
+    word = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
+    os.environ |= word
+    ENVIRONMENT.update(word)
     how: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "env": ENVIRONMENT}
     with subprocess.Popen([sys.executable, "-c", CLUSTER], cwd=tmp_path_factory.mktemp("ray"), **how) as cluster:
         assert cluster.stdout is not None
         yield cluster.stdout.readline().strip()
         cluster.communicate("\n")
+    for name in word:
+        del os.environ[name], ENVIRONMENT[name]

@@ -16,7 +16,7 @@ import pytest
 
 import recbole_bert4rec.logs.convert as conversions
 from tests.helpers.data import CYCLE
-from tests.helpers.programs import ENVIRONMENT, ROOT, assert_refused, does, forked_of, run_here, wait_for
+from tests.helpers.programs import ENVIRONMENT, ROOT, assert_refused, does, forked_of, run_here, run_py, wait_for
 
 pytestmark = [pytest.mark.slow, pytest.mark.integration]
 
@@ -160,7 +160,7 @@ def test_a_worker_that_is_lost_right_after_the_first_checkpoint_changes_nothing(
 @pytest.mark.xdist_group("ray")
 def test_a_mistake_in_workers_of_ray_is_one_line(write_inter: Any, ray_address: str) -> None:
     log = write_inter([*CYCLE[:5], ("a", "b", "soon")])
-    done = run_here("--engine=ray", "--num_workers=2", f"--ray_address={ray_address}", **log)
+    done = run_py("--engine=ray", "--num_workers=2", f"--ray_address={ray_address}", **log)
     assert_refused(done, "'timestamp'", "'soon'")
 
 
