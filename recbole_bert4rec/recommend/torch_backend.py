@@ -152,7 +152,7 @@ class _DataSet:
         self, state: Mapping[str, Any], features: tuple[tuple[Tensor, int], ...], contents: Contents | None
     ) -> None:
         self.counts: Tensor = state["item_counts"]
-        self.features, self.contents = features, contents
+        self.features, self.contents = features, (contents, None)  # items without an interaction are among the others
         self.item_num = len(self.counts)
         tokens = {token: number for number, token in enumerate(state["item_tokens"])}
         self.field2token_id = {state["config"]["ITEM_ID_FIELD"]: tokens}
