@@ -30,10 +30,7 @@ class ColdItems(NamedTuple):
 
 
 def contents_of(training: FastLoading, counts: Tensor) -> tuple[Contents | None, ColdItems | None]:
-    """Return the contents of the items, and the items that only the files have; None where there are none.
-
-    *Shape:* counts (N,): how often each item is trained.
-    """
+    """Return contents of the items, which are trained ``counts`` (N,) times, and of items that only the files have."""
     option = training.config["item_vectors"]
     paths = [option] if isinstance(option, str) else option
     files = [read_item_vectors(path, training.iid_field) for path in paths]

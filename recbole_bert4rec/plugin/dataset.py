@@ -144,10 +144,7 @@ class BERT4RecDataset(FastLoading):
         return self.sequences.longest_slices(rows[self.uid_field], self.sequence_of(rows), rows[TARGET_POSITION])
 
     def item_features(self, names: list[str]) -> tuple[tuple[Tensor, int], ...]:
-        """Return a table of each categorical feature, with a row for each item and an empty one for [MASK].
-
-        *Shape:* (N + 1, width) each, and the number of ids in each
-        """
+        """Return the values (N + 1, width) of each categorical feature, none for [MASK], and how many ids it has."""
         columns = [] if self.item_feat is None else self.item_feat.columns
         loaded = [field for field in columns if field != self.iid_field]
         tables = []

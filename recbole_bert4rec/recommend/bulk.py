@@ -62,14 +62,11 @@ def evaluate_file(
     topk: Sequence[int],
     filter_viewed: bool | None,
 ) -> tuple[dict[str, float], list[str]]:
-    """Return the metrics of :meth:`Recommender.evaluate` over all users of a file, and sentences on what is left out.
-
-    ``targets`` has a row for each user, and is read as a whole.
-    """
+    """Return the metrics of :meth:`Recommender.evaluate` over all users of a file, and words on what is left out."""
     user, count, metrics, left_out = model.fields[0], Counter[str](), list[dict[str, float]](), list[tuple[int, str]]()
     after: pd.Series[Any] | None = None
     if targets is not None:
-        rows = pd.concat(_parts(model, targets))
+        rows = pd.concat(_parts(model, targets))  # one for each user
         for twice in rows[user][rows[user].duplicated()][:1]:
             raise UserError(f"{targets.path}: user {short(twice)} has several rows; give each user one row")
         after = rows.set_index(user)[model.fields[1]]

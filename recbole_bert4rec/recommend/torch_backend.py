@@ -31,20 +31,13 @@ Best = tuple[Floats, NDArray[np.int64]]
 
 
 class TorchBackend:
-    """Computes scores with a ranker in evaluation mode, on its device.
+    """Computes scores with a ranker in evaluation mode, on its device; ``counts`` (N,) are those of training."""
 
-    Attributes:
-        counts: how often each item occurs in training. *Shape:* (N,)
-        longest: number of items of a history that the model reads, at most.
-        seen_bias: the learnt number that is added to the scores of seen items; None if the option is off.
-        makes_all_scores: whether the search for best items holds all scores of a history in memory.
-    """
-
-    makes_all_scores = False
+    makes_all_scores = False  # whether the search for best items holds all scores of a history in memory
 
     def __init__(self, ranker: Ranker, counts: Tensor) -> None:
         self.ranker, self.counts = ranker, counts.cpu().numpy()
-        self.longest = ranker.objective.max_length - ranker.objective.appended
+        self.longest = ranker.objective.max_length - ranker.objective.appended  # items of a history that are read
         self.hidden_size = ranker.encoder.options.hidden_size
         self.seen_bias = None if ranker.seen_bias is None else ranker.seen_bias.item()
 
