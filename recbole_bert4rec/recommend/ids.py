@@ -44,9 +44,9 @@ class Items:
         return np.where(ids < 0, PADDING, ids)
 
     def known(self, values: object, name: str, needed: str = "all") -> NDArray[np.int64]:
-        """Return internal ids of listed items; refuse them if not "all", or not "one", is in the catalogue, as needed.
+        """Return internal ids of listed items, of which the catalogue must have those ``needed``: all, one or none.
 
-        If not all are ``needed``, one warning says that unknown items are left out.
+        If not all are needed, one warning says that unknown items are left out.
         """
         listed = list_of(values, f"{name} must be a list of items")
         ids = self.ids_of(listed)

@@ -191,7 +191,7 @@ def _ranker(config: Mapping[str, Any], state: Mapping[str, Any], user_class: typ
     has_contents = VECTORS in weights
     contents = Contents(*(weights[CONTENTS + name] for name in Contents._fields)) if has_contents else None
     ranker: Ranker
-    with torch.random.fork_rng(devices=[]):  # drawing weights that are replaced must not change the user's numbers
+    with torch.random.fork_rng(devices=[]):  # the weights drawn here are replaced: the user's generator stays as it is
         if user_class is None:
             options = EncoderOptions.from_config(config, len(counts), features, contents)
             ranker = TrainedRanker(config, options, state["item_tokens"])
