@@ -34,10 +34,10 @@ from recbole_bert4rec.plugin.resuming import Checkpoints
 from recbole_bert4rec.system.constants import FOR_THE_USER
 from recbole_bert4rec.system.errors import UserError
 
-_LARGE_BATCH = 1 << 13
-"""Positions of a batch from which on oneDNN may compute its products; with fewer, blocks cost what they save."""
+_MANY = 1 << 13
+"""Positions of a batch, from which on its products may be oneDNN's; with fewer, blocks cost what they save."""
 _FEW_STEPS = 10
-"""The user is warned if an epoch has fewer steps."""
+"""Steps of an epoch below which the user is warned."""
 
 
 class _Unobserved(Trainer):
@@ -101,7 +101,7 @@ class _Unobserved(Trainer):
         alone: bool = self.config["single_spec"]
         if not alone:
             self.set_reduce_hook()
-        with faster_products(self.device.type == "cpu" and interaction[self.model.ITEM_SEQ].numel() >= _LARGE_BATCH):
+        with faster_products(self.device.type == "cpu" and interaction[self.model.ITEM_SEQ].numel() >= _MANY):
             with torch.autocast(self.device.type, torch.bfloat16, enabled=self.enable_amp):
                 loss: Tensor | tuple[Tensor, ...] = self.model.calculate_loss(interaction.to(self.device))
             losses = loss if isinstance(loss, tuple) else (loss,)
