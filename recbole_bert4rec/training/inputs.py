@@ -116,7 +116,7 @@ def resolve(
 
 def named_model(model: Model | None, layers: Layers) -> Model | None:
     """Return the model that the user names; None if a checkpoint, or the default, decides."""
-    model = model or layers.spoken.get("model")
+    model = model or layers.direct.get("model")
     if model is not None:
         return chosen(model)
     in_files = layers.in_files

@@ -267,7 +267,7 @@ def test_numbers_of_the_item_file_are_standardised_and_missing_ones_known(write_
     lines = ["item_id:token\tprice:float\tsize:float_seq", "i0\t10\t1 2", "i1\t30\t3 4", "i2\t\t5 6", "i4\t20\t"]
     chosen = {**write_items(options, *lines), **MRR_OF_3, "filter_inter_by_user_or_item": False}
     _, train, *_ = prepare(make_config("BERT4RecPlus", **chosen))
-    told = train._dataset.told[0]
+    told = train._dataset.contents[0]
     assert told is not None
     tokens = train._dataset.field2id_token["item_id"].tolist()
     table = {token: row.tolist() for token, row in zip([*tokens, "[MASK]"], told.vectors.float(), strict=True)}
@@ -282,7 +282,7 @@ def test_numbers_of_the_item_file_are_standardised_and_missing_ones_known(write_
         write_items(options, lines[0], *others)
         _, train, *_ = prepare(make_config("BERT4RecPlus", **chosen))
         with pytest.raises(UserError, match=named):
-            _ = train._dataset.told
+            _ = train._dataset.contents
 
 
 def test_a_model_of_numeric_columns_begins_with_the_weights_of_another_and_takes_new_items_by_neighbours(
