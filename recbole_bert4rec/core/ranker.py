@@ -20,13 +20,13 @@ from recbole_bert4rec.core.transformer import EncoderOptions
 from recbole_bert4rec.system.constants import PADDING, OptionValues
 
 ITEM_DIGEST = "item_digest"
-"""Name of the entry of the weights that says whose they are."""
+"""Name of the entry of the weights that says to which items they belong."""
 Pairs = tuple[Tensor, Tensor]
 """Rows and items of some scores; each pair stands once. *Shape:* (P,) each."""
 
 
 def digest_of_items(tokens: Iterable[str]) -> Tensor:
-    """Return a number that only items of these external ids, in this order, have. *Shape:* ()."""
+    """Return a number that identifies these external ids in this order. *Shape:* ()."""
     return torch.tensor(int(hashlib.sha256("\0".join(map(str, tokens)).encode()).hexdigest()[:15], 16))
 
 

@@ -12,7 +12,7 @@ from recbole_bert4rec.core.segments import index_within_segment, pair_keys, segm
 from recbole_bert4rec.system.constants import PADDING
 
 _AT_ONCE = 1 << 20
-"""Items that are counted at once, about."""
+"""Items that are counted at once, roughly."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class Sequences:
         return split_keys(torch.unique(pair_keys(rows, items, n_items)), n_items)
 
     def adjacent(self) -> tuple[Tensor, Tensor]:
-        """Return each two items that follow each other in a sequence.
+        """Return all pairs of items that follow each other in a sequence.
 
         *Shape:* (P,) each
         """

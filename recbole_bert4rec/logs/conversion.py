@@ -11,7 +11,7 @@ from recbole_bert4rec.system.files import atomic_write
 
 RECORD = "conversion.json"
 SORTED = "sorted"
-"""Folder of the files of a large log, and the name of their digest in the record; ``digest`` is the atomic file's."""
+"""Folder of a large log's files, and the key of their digest in the record; the atomic file's is ``digest``."""
 
 
 def read_record(folder: Path) -> dict[str, Any] | None:
@@ -40,7 +40,7 @@ def write_record(folder: Path, record: dict[str, Any]) -> None:
 
 
 def folder_read(folder: str, digest: str | None) -> str:
-    """Return the folder whose atomic file is to be read, or whose files of a large log."""
+    """Return the folder to read: that of the atomic file, or that of a large log's sorted files."""
     record = read_record(Path(folder))
     if not record:
         return folder

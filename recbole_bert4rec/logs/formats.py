@@ -111,13 +111,13 @@ def _files_of(folder: Path) -> list[Path]:
 
     They are in the order of their names, in which numbers stand by their value: ``part.2`` before ``part.10``.
     """
-    paths = sorted(folder.rglob("*.*"), key=_in_order) if folder.is_dir() else []
+    paths = sorted(folder.rglob("*.*"), key=_numbers_by_value) if folder.is_dir() else []
     return [
         file for file in paths if file.is_file() and not any(part[0] in "_." for part in file.relative_to(folder).parts)
     ]
 
 
-def _in_order(file: Path) -> list[str | int]:
+def _numbers_by_value(file: Path) -> list[str | int]:
     """Return the name of a file as texts and numbers in turn."""
     return [int(part) if part.isdecimal() else part for part in re.split(r"([0-9]+)", file.as_posix())]
 
@@ -128,12 +128,12 @@ def open_bytes(path: Path) -> IO[bytes]:
 
 
 def open_text(path: Path, encoding: str) -> TextIO:
-    """Open a text, packed or not, whose lines may end in any way."""
+    """Open a text, packed or not, with line ends of any system."""
     return io.TextIOWrapper(open_bytes(path), encoding)
 
 
 def encoding_of(start: bytes) -> str:
-    """Return the encoding of a text that its first bytes tell; UTF-8 where they tell none."""
+    """Return the encoding that the first bytes of a text tell; UTF-8 where they tell none."""
     if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return "utf-16"
     if start.startswith(codecs.BOM_UTF8):

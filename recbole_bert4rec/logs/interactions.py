@@ -1,4 +1,4 @@
-"""Reads interactions of any number from a log or an atomic file, some whole users at a time."""
+"""Read any number of interactions from a log or an atomic file, some whole users at a time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from recbole_bert4rec.logs.ids import code_ids, join_codes
 from recbole_bert4rec.logs.read import Log, ask, connected, fetch
 from recbole_bert4rec.logs.times import no_times
 
-_PART = 1 << 18  # interactions of a part, about
+_PART = 1 << 18  # interactions of a part, roughly
 
 
 class InteractionFile:
@@ -35,7 +35,7 @@ class InteractionFile:
         self.path, self._reading = Path(path), reading or Reading()
         self._log, self._examples = Log(path, self._reading, flag), list[str]()
         needed = list(fields if needs_times else fields[:2])
-        has_order = needs_times or self._reading.in_order or flag != "--input"  # of targets a user has one
+        has_order = needs_times or self._reading.in_order or flag != "--input"  # of targets, a user has one
         self._columns = self._log.present(needed, [] if has_order else [fields[2]])
         if len(self._columns) < 3 and not has_order:
             self._log.doubts.append(no_times(fields[2]))

@@ -1,4 +1,4 @@
-"""Reads files that describe items: their names, and a vector for each, such as those of a sentence encoder."""
+"""Read files that describe items: their names, and a vector for each, such as those of a sentence encoder."""
 
 from __future__ import annotations
 
@@ -83,14 +83,16 @@ def read_item_vectors(path: str, field: str) -> ItemVectors:
 
 
 def digests(paths: str | Iterable[str] | None) -> list[str]:
-    """Return digests of files of vectors, and of those with their ids, where they are there."""
+    """Return digests of the files of vectors, and of the files with their ids, that exist."""
     paths = [paths] if isinstance(paths, str) else paths or ()
     files = [file for path in paths for file in (Path(path), Path(path).with_suffix(".txt"))]
     return [digest_of(file) for file in files if file.is_file()]
 
 
 def _read_parquet(path: str, field: str) -> tuple[NDArray[np.object_], NDArray[np.float16]]:
-    with parquet.ParquetFile(path, pre_buffer=False, buffer_size=1 << 20) as file:  # else groups of rows are read whole
+    with parquet.ParquetFile(
+        path, pre_buffer=False, buffer_size=1 << 20
+    ) as file:  # or it reads whole groups of rows
         names = file.schema_arrow.names
         ids = field if field in names else "item_id"
         if ids not in names:

@@ -1,4 +1,4 @@
-"""Reads a log of any form and size into one table of DuckDB; no row is lost, and a mistake is named with its line."""
+"""Read a log of any form and size into one table of DuckDB; no row is lost, and a mistake is named with its line."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import zoneinfo
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -83,8 +83,13 @@ def _waiting(connection: Connection, work: Callable[[], T]) -> T:
 
 
 def ask(connection: Connection, query: str, *values: Any) -> list[Any]:
-    """Return all rows of an answer; one that is not read to its end would block the connection."""
+    """Return all rows of an answer; an answer that is not read to its end would block the connection."""
     return _waiting(connection, lambda: connection.execute(query, values).fetchall())
+
+
+def first_row(connection: Connection, query: str, *values: Any) -> Any:
+    """Return the first row of an answer."""
+    return ask(connection, query, *values)[0]
 
 
 def fetch(connection: Connection, query: str) -> pa.Table:
@@ -135,7 +140,7 @@ class Log:
     def status(self) -> list[list[Any]]:
         """Return path (within the log's folder), bytes, and times of change of content and of all of each file.
 
-        The last one tells files apart whose size and time of change were kept when one took the place of another.
+        The last one tells that another file with the same size and time of change took a file's place.
         """
         base, states = self.path.parent, [(file, file.stat()) for file in self.files]
         return [
@@ -389,12 +394,12 @@ class Log:
 
     def _csv(self, lines: Iterable[str], separator: str, strict: bool = False) -> Any:
         """Return Python's reader of lines."""
-        if len(separator) > 1:
-            lines, separator = map(partial(_replaced, separator=separator), lines), STAND_IN
+        sign = separator if len(separator) == 1 else STAND_IN
         csv.field_size_limit(_LONGEST)
         style: dict[str, Any] = {"quotechar": self._quote} if self._quote else {"quoting": csv.QUOTE_NONE}
         style["skipinitialspace"] = separator != " "  # as DuckDB finds a quote
-        return csv.reader(lines, delimiter=separator, strict=strict, escapechar=self._escape or None, **style)
+        lines = (line.replace(separator, sign) for line in lines)
+        return csv.reader(lines, delimiter=sign, strict=strict, escapechar=self._escape or None, **style)
 
     def _records(self, strict: bool = False) -> Iterator[tuple[int, list[str]]]:
         """Yield the line in which each row begins, and its values; ``strict`` refuses odd quotes."""
@@ -567,10 +572,6 @@ class Log:
         return _inside('"' + root.replace('"', '""') + '"', field.type, keys)
 
 
-def _replaced(text: str, separator: str) -> str:
-    return text.replace(separator, STAND_IN)
-
-
 def _no_pattern(path: Path) -> str:
     """Return the name of a file, in which DuckDB would take some signs for a pattern of names."""
     return re.sub(r"[*?\[]", r"[\g<0>]", str(path))
@@ -613,7 +614,7 @@ def _root(name: str, names: Sequence[str]) -> str:
 
 
 def _check_case(name: str, names: list[str]) -> None:
-    """Refuse a name that DuckDB could take for another one."""
+    """Refuse a name that DuckDB, which ignores case, could take for another."""
     if sum(other.lower() == name.lower() for other in names) > 1:
         raise UserError(f"two of the names {short_list(names)} differ from {name!r} only in case; rename one")
 
