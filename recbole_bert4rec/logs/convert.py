@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from types import MappingProxyType
 from typing import Any
 
@@ -68,10 +67,7 @@ def convert(
         if key in existing and place.exists():
             return folder
     try:
-        with (
-            TemporaryDirectory(prefix=f".{name}.", dir=source.path.parent, ignore_cleanup_errors=True) as temporary,
-            connected(scratch := Path(temporary)) as connection,
-        ):
+        with connected(source.path.parent) as (connection, scratch):
             events = Events(connection, source, columns, filters, scratch)
             place, key = _place(target, may_be_mapped and events.rows > LARGE)
             made = scratch / place.name

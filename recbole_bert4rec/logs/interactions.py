@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from itertools import pairwise
 from logging import getLogger
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import numpy as np
 import pandas as pd
@@ -46,8 +45,8 @@ class InteractionFile:
         A user's rows are in the order of time; equal times, and rows without times, keep the file's. Ids are texts.
         Only the distinct ids and a part are in memory; DuckDB sorts the rest in the folder for temporary files.
         """
-        with TemporaryDirectory() as folder, connected(Path(folder)) as connection:
-            rows = self._log.read(connection, self._columns, Path(folder))
+        with connected() as (connection, scratch):
+            rows = self._log.read(connection, self._columns, scratch)
             users, items = (code_ids(connection, f"c{n}", self._columns[n], self._log).tokens for n in (0, 1))
             kept, times = join_codes(connection, self._log, self._columns)
             if rows > kept:

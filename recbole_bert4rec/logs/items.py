@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -47,8 +46,8 @@ def read_names(path: str, field: str) -> tuple[list[str], list[str]]:
             f"--items={path} must have a column {field!r}, the ids of items, and one that is called, or ends with, "
             f"{' or '.join(_NAMES)}; it has {short_list(there)}"
         )
-    with TemporaryDirectory() as folder, connected(Path(folder)) as connection:
-        log.store(connection, [field, named[0]], Path(folder))
+    with connected() as (connection, scratch):
+        log.store(connection, [field, named[0]], scratch)
         ids, names = fetch(connection, "SELECT s0, s1 FROM stored").columns
     try:
         texts: list[Any] = cleaned(as_texts(ids.combine_chunks())).fill_null("").to_pylist()
@@ -90,9 +89,7 @@ def digests(paths: str | Iterable[str] | None) -> list[str]:
 
 
 def _read_parquet(path: str, field: str) -> tuple[NDArray[np.object_], NDArray[np.float16]]:
-    with parquet.ParquetFile(
-        path, pre_buffer=False, buffer_size=1 << 20
-    ) as file:  # or it reads whole groups of rows
+    with parquet.ParquetFile(path, pre_buffer=False, buffer_size=1 << 20) as file:  # or it reads whole groups of rows
         names = file.schema_arrow.names
         ids = field if field in names else "item_id"
         if ids not in names:

@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
 import duckdb
@@ -58,17 +59,20 @@ _DATUM = re.compile(r"\s*[+-]?\d[\d.,:TZ+ -]*")
 
 
 @contextmanager
-def connected(scratch: Path) -> Iterator[Connection]:
-    """Give a database in memory, with a folder for what memory does not hold."""
+def connected(parent: Path | None = None) -> Iterator[tuple[Connection, Path]]:
+    """Give a database in memory, and a temporary folder in ``parent`` for what memory does not hold."""
     memory = min(_MEMORY, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2)
     how: dict[str, Any] = {"memory_limit": f"{memory}B", "threads": min(_THREADS, os.cpu_count() or 1)}
-    with duckdb.connect(":memory:", config={**how, "temp_directory": str(scratch / "spilled")}) as connection:
+    with (
+        TemporaryDirectory(prefix=".log.", dir=parent, ignore_cleanup_errors=True) as scratch,
+        duckdb.connect(":memory:", config={**how, "temp_directory": f"{scratch}/spilled"}) as connection,
+    ):
         ask(connection, "SET TimeZone = 'UTC'")  # not the machine's
         try:
-            yield connection
+            yield connection, Path(scratch)
         except (duckdb.IOException, duckdb.OutOfMemoryException) as error:
             reason = str(error).splitlines()[0]
-            raise UserError(f"{scratch.parent} needs more room, or the machine more memory: {reason}") from error
+            raise UserError(f"{Path(scratch).parent} needs more room, or the machine more memory: {reason}") from error
 
 
 def _waiting(connection: Connection, work: Callable[[], T]) -> T:
@@ -104,8 +108,8 @@ def batches(connection: Connection, query: str, rows: int) -> Iterator[pa.Record
         yield batch
 
 
-def keep(connection: Connection, name: str, table: pa.Table) -> None:
-    """Make a table of the database."""
+def add_table(connection: Connection, name: str, table: pa.Table) -> None:
+    """Add a table to the database."""
     connection.register("given", table)
     ask(connection, f"CREATE TABLE {name} AS SELECT * FROM given")
     connection.unregister("given")

@@ -137,13 +137,13 @@ class TimeColumn:
                 f"{row + 1}; an interaction without a time has no place in a sequence: leave these rows out"
             )
 
-    def _misfits(self, number: str, rows: str = "true") -> int:
+    def _count_misfits(self, number: str, rows: str = "true") -> int:
         """Return how many rows have no number."""
         return int(self._first(f"SELECT count(*) FROM {self._table} WHERE {rows} AND ({number}) IS NULL")[0])
 
     def _fits(self, number: str) -> bool:
         """Tell whether each row has a number; the first ones are asked first."""
-        return not (self._misfits(number, _FIRST_ROWS) or self._misfits(number))
+        return not (self._count_misfits(number, _FIRST_ROWS) or self._count_misfits(number))
 
     def _store(self, number: str) -> bool:
         """Make a table with numbers in the place of the times; tell whether each row has one."""
@@ -183,7 +183,7 @@ class TimeColumn:
         counted = ", ".join(f"count(*) - count({date})" for date in dates)
         at_first = self._first(f"SELECT {counted} FROM {self._table} WHERE {_FIRST_ROWS}")
         asked = zip(_RUN_TOGETHER, dates, at_first, strict=True)
-        forms = [form for form, date, misfits in asked if not misfits and not self._misfits(date)]
+        forms = [form for form, date, misfits in asked if not misfits and not self._count_misfits(date)]
         if forms and "%Y%m%d" not in forms:
             raise self._ambiguous(forms)
         return "%Y%m%d" if forms else None
@@ -193,11 +193,11 @@ class TimeColumn:
         ways = self._ways()
         misfits = {}
         for form, number in ways.items():
-            misfits[form] = self._misfits(number, _FIRST_ROWS)
+            misfits[form] = self._count_misfits(number, _FIRST_ROWS)
             if not misfits[form] and self._store(number):
                 break
         else:
-            raise self._misfit(ways[min(reversed(ways), key=misfits.__getitem__)])
+            raise self._error_of_misfits(ways[min(reversed(ways), key=misfits.__getitem__)])
         if form in (_WHOLE, _NUMBER):
             return self._of_numbers(form == _WHOLE)
         if form == _ISO:
@@ -222,7 +222,7 @@ class TimeColumn:
         if self._format is not None:
             way = self._read_by(self._format)
             try:
-                self._misfits(way, "false")
+                self._count_misfits(way, "false")
             except duckdb.Error as error:
                 raise UserError(
                     f"--date_format={self._format!r} cannot be read: {str(error).splitlines()[0]}; write it like "
@@ -251,7 +251,7 @@ class TimeColumn:
         """Return dates of a form as microseconds; null before the year 1000, for a form takes 23 for the year 23."""
         return f"nullif(greatest(epoch_us({self._moment(form)}::TIMESTAMPTZ), {_YEAR_1000}), {_YEAR_1000})"
 
-    def _misfit(self, number: str) -> UserError:
+    def _error_of_misfits(self, number: str) -> UserError:
         """Name the values that do not fit, or those that are missing."""
         self._refuse_missing(f"{self._text} IN {tuple(MISSING_TEXTS)}")
         count, wrong, row, value = self._found(self._table, f"({number}) IS NULL", self._text)
