@@ -264,7 +264,7 @@ def most_recent(values: Tensor, lengths: Tensor, n_shown: Tensor, width: int) ->
 
 
 def seen_pairs(batch: TrainingBatch, mask_token: int) -> tuple[Tensor, Tensor]:
-    """Return index of the read position, ascending, and each item of its history at that time, but [MASK].
+    """Return the number of each read position, ascending, with each item that it sees, once and without [MASK].
 
     *Shape:* (P,) each
     """

@@ -100,7 +100,9 @@ class Ranker(nn.Module):
         """Load weights, as torch does; refuse those of other items, for a row would mean another item."""
         theirs = state_dict.get(ITEM_DIGEST)
         if theirs is None and strict:
-            raise RuntimeError("the weights do not say whose items they are, as those of earlier versions; train anew")
+            raise RuntimeError(
+                "the weights do not say to which items they belong; an earlier version wrote them: train anew"
+            )
         if theirs is not None and int(theirs) != int(self.item_digest):
             raise RuntimeError(
                 "the weights belong to other items, or to the same in another order, so a row would mean another item; "

@@ -83,7 +83,7 @@ class Sequences:
         begin = self.offsets[sequences]
         length = targets - begin
         rows = torch.repeat_interleave(torch.arange(len(sequences)), length)
-        items = self.items[begin[rows] + index_within_segment(rows, length)].long()
+        items = self.slices(begin, length).items.long()
         n_items = int(items.max()) + 1 if len(items) else 1
         return split_keys(torch.unique(pair_keys(rows, items, n_items)), n_items)
 

@@ -225,12 +225,12 @@ def check_rows(config: Config, path: str, field: str | None = None, numbers: boo
     """
     needed = {option: f"{field}:token" for option in ("USER_ID_FIELD", "ITEM_ID_FIELD") if config[option] == field}
     separator, columns = config["field_separator"], _check_header(config, path, needed)
-    sign = separator if len(separator) == 1 else STAND_IN  # RecBole's are regular expressions
+    character = separator if len(separator) == 1 else STAND_IN  # RecBole's are regular expressions
     quoting: Any = csv.QUOTE_MINIMAL if has_quotes(Path(path)) else csv.QUOTE_NONE
     first_lines: dict[str, int] = {}
     with _opened(config, path) as file:
-        lines = file if sign == separator else (re.sub(separator, sign, line) for line in file)
-        reader = csv.reader(lines, delimiter=sign, quoting=quoting)
+        lines = file if character == separator else (re.sub(separator, character, line) for line in file)
+        reader = csv.reader(lines, delimiter=character, quoting=quoting)
         next(reader)
         for values in reader:
             if len(values) > len(columns) or (field is None and 0 < len(values) < len(columns)):

@@ -22,7 +22,7 @@ _DAMAGED = (EOFError, gzip.BadGzipFile, zlib.error)
 UNREADABLE = (*_DAMAGED, UnicodeDecodeError, OSError, csv.Error)
 """Errors of a file that cannot be read, which :func:`unreadable` explains."""
 STAND_IN = "\x1f"
-"""ASCII's sign between units, in the place of a separator of several signs, which Python's csv does not know."""
+"""ASCII's unit separator, in place of a separator of several characters, which Python's csv does not know."""
 _SEPARATORS = ("::", ",", ";", "\t", "|", " ")
 
 
@@ -36,8 +36,8 @@ class Reading:
         date_format: of dates, in the codes of Python's strptime, such as ``%d.%m.%Y``.
         timezone: of dates that name none, such as ``Europe/Berlin``; None: UTC.
         drop_duplicates: leave out rows whose user, item and time are those of an earlier row.
-        quote: the sign around values of a text that hold separators; ``none``: there is none.
-        escape: the sign before a quote that belongs to a value.
+        quote: the character around values of a text that hold separators; ``none``: there is none.
+        escape: the character before a quote that belongs to a value.
         columns: names of the columns of a text without a header, with commas.
         in_order: the rows are in the order of time; a column of times is neither needed nor read.
     """
@@ -183,15 +183,15 @@ def unreadable(path: Path, error: Exception, encoding: str) -> UserError:
 
 
 def separators(path: Path, reading: Reading) -> tuple[str, ...]:
-    """Return the signs that may separate the columns of a text."""
+    """Return what may separate the columns of a text."""
     if reading.separator is None:
         return ("\t" if ".tsv" in path.name.lower() else ",", *_SEPARATORS)
-    sign = {"\\t": "\t", "tab": "\t"}.get(reading.separator, reading.separator)
-    twice = len(sign) == 2 and sign == 2 * sign[0] and sign.isascii()
-    return (sign if twice else one_sign(sign, "--separator"),)
+    character = {"\\t": "\t", "tab": "\t"}.get(reading.separator, reading.separator)
+    twice = len(character) == 2 and character == 2 * character[0] and character.isascii()
+    return (character if twice else one_character(character, "--separator"),)
 
 
-def one_sign(text: str, flag: str) -> str:
+def one_character(text: str, flag: str) -> str:
     """Return a text that must be one character."""
     forbidden = "\r\n" if flag == "--quote" else '"\r\n'
     if len(text) != 1 or not text.isascii() or text in forbidden:

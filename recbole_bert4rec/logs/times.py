@@ -157,17 +157,18 @@ class TimeColumn:
         if whole and (form := self._run_together()) is not None:
             self._store(self._read_by(form))
             return self._seconds(f"dates like {form}", "true")
-        units = [f"time BETWEEN {_PLAUSIBLE[0] * size} AND {_PLAUSIBLE[1] * size}" for size in _UNITS.values()]
         _, large, *_ = self._found(self._numbers, f"time >= {_PLAUSIBLE[0]}")
-        found = [self._found(self._numbers, unit)[1:] for unit in units]
-        counts = [count for count, *_ in found]
-        if max(counts) < sum(counts) == large:
+        found: dict[str, list[Any]] = {}
+        for unit, size in _UNITS.items():
+            within = f"time BETWEEN {_PLAUSIBLE[0] * size} AND {_PLAUSIBLE[1] * size}"
+            _, *of_unit = self._found(self._numbers, within)
+            if of_unit[0]:
+                found[unit] = of_unit
+        if len(found) > 1 and large == sum(count for count, *_ in found.values()):
             shares = [
-                f"{count:,} in {name}, such as {value} in row {row + 1}"
-                for name, (count, row, value) in zip(_UNITS, found, strict=True)
-                if count
+                f"{count:,} in {unit}, such as {value} in row {row + 1}" for unit, (count, row, value) in found.items()
             ]
-            _, row, _ = min(one for one in found if one[0])
+            _, row, _ = min(found.values())
             raise UserError(
                 f"{self._where(row)}: {self._name!r} holds Unix times of several units: {'; '.join(shares)}; write all "
                 "of them in one"
