@@ -181,10 +181,7 @@ class Ranker(nn.Module):
         return [(*removed, out), *self._additions(sequences, seen)]
 
     def _additions(self, sequences: Tensor, seen: Pairs | None) -> list[Change]:
-        """Return what ``seen_bias`` and ``memory`` add; arguments as of :meth:`changes`.
-
-        A negative bias applies to the whole history, a positive one only to the input window.
-        """
+        """Return what ``seen_bias`` and ``memory`` add; a positive bias applies to the input window alone."""
         additions: list[Change] = []
         if self.seen_bias is not None:
             if seen is None or self.seen_bias >= 0:

@@ -64,9 +64,7 @@ class Sequences:
         return self.items[index].masked_fill(column >= length.unsqueeze(1), PADDING).long()
 
     def before(self, sequences: Tensor, targets: Tensor, max_length: int) -> tuple[Tensor, Tensor]:
-        """Locate the history that precedes each target.
-
-        The most recent ``max_length`` items stay. Targets are flat positions.
+        """Locate up to ``max_length`` items before each target, which is a flat position.
 
         *Shape:* (B,), (B,) -> (B,), (B,) of flat positions and lengths
         """
@@ -74,9 +72,7 @@ class Sequences:
         return begin, targets - begin
 
     def seen(self, sequences: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-        """List the items before each target as indices into a B x N matrix of scores.
-
-        Histories are not cut. An item that occurs several times in a history is listed once.
+        """List the distinct items before each target, of the whole history, as indices into a B x N matrix of scores.
 
         *Shape:* (B,), (B,) -> (P,), (P,) of rows, ascending, and items
         """

@@ -153,11 +153,8 @@ def check_not_mapped(config: Config, folder: str, reader: str | None = None) -> 
 
 
 def check_inter_file(config: Config, folder: str) -> None:
-    """Refuse a .inter file without rows or without the columns that a sequential model needs.
-
-    A missing folder is allowed here, because RecBole may download the data set.
-    """
-    if not os.path.isdir(folder):
+    """Refuse a .inter file without rows or without the columns that a sequential model needs."""
+    if not os.path.isdir(folder):  # RecBole may download the data set
         return
     path = os.path.join(folder, f"{config['dataset']}.inter")
     if not os.path.isfile(path) and os.path.isfile(f"{path}.gz"):

@@ -15,10 +15,7 @@ SORTED = "sorted"
 
 
 def read_record(folder: Path) -> dict[str, Any] | None:
-    """Return the record ``conversion.json`` of a folder's atomic file; None if no log was converted into it.
-
-    A damaged record is returned as ``{}``: the conversion is then made again.
-    """
+    """Return ``conversion.json`` of a folder: None if no log was converted into it, ``{}`` if it is damaged."""
     try:
         content = json.loads((folder / RECORD).read_text("utf-8"))
     except FileNotFoundError:

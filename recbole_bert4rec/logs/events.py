@@ -75,9 +75,9 @@ class Events:
         return left_out
 
     def _further(self, column: str, name: str, kind: str | None) -> pa.Array[Any]:
-        """Return the distinct values of a further column: numbers if all are, else texts; an empty one is missing.
+        """Return the distinct values of a further column, as the ``kind`` by which rows are filtered, if they are.
 
-        Where rows are filtered by the column, ``kind`` says which they are: ``texts`` or ``numbers``.
+        Else they are numbers if all can be; an empty one is missing.
         """
         ids = self._coded(column, name)
         if kind == "texts":

@@ -107,10 +107,7 @@ def _ending(path: Path) -> str | None:
 
 
 def _files_of(folder: Path) -> list[Path]:
-    """Return the files of a folder and its folders, but for what Spark and others hide by ``_`` or ``.``.
-
-    They are in the order of their names, in which numbers stand by their value: ``part.2`` before ``part.10``.
-    """
+    """Return the files of a folder and its folders in order, but for what Spark and others hide by ``_`` or ``.``."""
     paths = sorted(folder.rglob("*.*"), key=_numbers_by_value) if folder.is_dir() else []
     return [
         file for file in paths if file.is_file() and not any(part[0] in "_." for part in file.relative_to(folder).parts)
@@ -118,7 +115,7 @@ def _files_of(folder: Path) -> list[Path]:
 
 
 def _numbers_by_value(file: Path) -> list[str | int]:
-    """Return the name of a file as texts and numbers in turn."""
+    """Return texts and numbers of a file's name in turn, so that ``part.2`` comes before ``part.10``."""
     return [int(part) if part.isdecimal() else part for part in re.split(r"([0-9]+)", file.as_posix())]
 
 

@@ -50,7 +50,7 @@ class InteractionFile:
             users, items = (code_ids(connection, f"c{n}", self._columns[n], self._log).tokens for n in (0, 1))
             kept, times = join_codes(connection, self._log, self._columns)
             if rows > kept:
-                self._log.doubts.append(f"{rows - kept:,} rows are left out, whose user or item is empty")
+                self._log.doubts.append(f"{rows - kept:,} rows are left out, for their user or item is empty")
             for doubt in self._log.doubts:
                 getLogger(__name__).warning(f"{self.path}: {doubt}")
             self._log.doubts.clear()

@@ -248,7 +248,7 @@ class Log:
                     f"{first} and {other} values; they must be as many"
                 )
         if lists and (empty := self._one(f"SELECT count(*) FROM stored WHERE {lengths[0]} = 0")):
-            self.doubts.append(f"{empty:,} rows are left out, whose lists are empty")
+            self.doubts.append(f"{empty:,} rows are left out, for their lists are empty")
 
     # ---- places
 
