@@ -26,7 +26,7 @@ LAST = ".last.pth"
 
 _PLACES = {"checkpoint_dir", "dataset_save_path", "dataloaders_save_path", "save_dataset", "save_dataloaders"}
 _PLACES |= {"trust_pickles"}
-"""Options that name folders to write to, or pickles to read: a file from elsewhere must not set them."""
+"""Options that name folders to write to, or let pickles be read: a file from elsewhere must not set them."""
 
 
 class ForeignFileError(UserError):
@@ -107,7 +107,7 @@ class Opened(NamedTuple):
 
 @contextmanager
 def explain_misfit(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Turn torch's errors about weights of other names or shapes into one line."""
+    """Say in one line what torch says about weights of other names or shapes."""
     try:
         yield
     except UserError:
@@ -117,10 +117,7 @@ def explain_misfit(path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def without_places(values: dict[str, Any]) -> dict[str, Any]:
-    """Return options without those that name folders to write to, or pickles to read.
-
-    They are neither stored in a checkpoint nor taken from one.
-    """
+    """Return options without :data:`_PLACES`, which are neither stored in a checkpoint nor taken from one."""
     return {key: value for key, value in values.items() if key not in _PLACES}
 
 

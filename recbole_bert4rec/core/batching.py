@@ -89,7 +89,7 @@ class LengthGroupedBatches:
 
 
 def similar_lengths(lengths: Tensor) -> list[Tensor]:
-    """Return the numbers of sequences by group, of which none is more than half padding; up to 8 items are one group.
+    """Return the rows of each group of similar lengths: none is more than half padding, but for up to 8 items.
 
     *Shape:* (B,) of the lengths
     """
@@ -98,7 +98,7 @@ def similar_lengths(lengths: Tensor) -> list[Tensor]:
 
 
 def epoch_generator(seed: int, epoch: int, device: torch.device | str = "cpu") -> torch.Generator:
-    """Return a generator that depends on (seed, epoch) alone, so that a resumed run draws the same as a whole run."""
+    """Return a generator that depends on (seed, epoch) alone: a resumed run draws what an uninterrupted one draws."""
     return torch.Generator(device).manual_seed((seed * 1_000_003 + epoch) % 2**63)
 
 

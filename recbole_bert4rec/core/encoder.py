@@ -18,7 +18,7 @@ from recbole_bert4rec.core.transformer import (
 from recbole_bert4rec.system.constants import PADDING
 
 _ITEMS_AT_ONCE = 1 << 12
-"""Whose contents are read together: few enough for a processor's cache."""
+"""Items whose contents are read together: few enough for a processor's cache."""
 
 
 class BERT4RecEncoder(nn.Module):
@@ -172,7 +172,7 @@ class BERT4RecEncoder(nn.Module):
         return self._table
 
     def train(self, mode: bool = True) -> BERT4RecEncoder:
-        """Begin or end training; what was made of contents for evaluation is forgotten."""
+        """Begin or end training; vectors that were made of contents for evaluation are forgotten."""
         self._draw = self._table = None
         return super().train(mode)
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from recbole_bert4rec.system.constants import PADDING
 
 _HIDDEN = 0.1
-"""Least share of ids that a training batch hides, so that contents alone say something."""
+"""Least share of ids that a training batch hides, so that contents are learnt on their own."""
 
 
 class ItemFeatures(nn.Module):
@@ -46,8 +46,8 @@ class Contents(NamedTuple):
 
     Attributes:
         vectors: of each item, the last row of [MASK], float16. *Shape:* (N + 1, D)
-        shift: is taken from each number before it is read. *Shape:* (D,)
-        scale: each is then multiplied by it. *Shape:* (D,)
+        shift: is subtracted from the numbers. *Shape:* (D,)
+        scale: multiplies what is left. *Shape:* (D,)
         counts: how often each item stands in training; [MASK] as often as all items. *Shape:* (N + 1,)
         n_of_files: how many of the D are of ``item_vectors``; the rest are columns of the .item file. *Shape:* ()
     """
@@ -66,7 +66,7 @@ class ItemContents(nn.Module):
     and k is learnt: an item that nobody has had yet is its contents, and one that many had is its id's embedding.
 
     In training each batch hides ids, with probability 1 - g_j and 0.1 at least: contents learn to stand alone, and ids
-    of rare items are not learnt by heart. Biases are not hidden: contents say what is liked, and not how often.
+    of rare items are not memorised. Biases are not hidden: contents say what is liked, and not how often.
     """
 
     def __init__(self, contents: Contents, hidden_size: int, layer_norm_eps: float) -> None:

@@ -1,4 +1,4 @@
-"""Losses at the masked positions as functions of hidden states; the full softmax is in softmax.py."""
+"""Losses with drawn items, as functions of the hidden states at the masked positions; the paper's is in softmax.py."""
 
 from __future__ import annotations
 
@@ -14,20 +14,6 @@ from recbole_bert4rec.core.softmax import LogitOffset
 
 ItemOutputs = Callable[[Tensor], tuple[Tensor, Tensor]]
 """Looks up the output embeddings and the biases of items. *Shape:* (K,) -> (K, H), (K,)"""
-
-
-def mask_weights(rows: Tensor, n_sequences: int, loss_mean: str) -> Tensor:
-    """Return the weight w_m of each masked position in the loss; the weights sum to 1.
-
-    ``mask`` averages over all masked positions (the authors' code), ``sequence`` over those of each sequence, then over
-    the sequences (equation 8).
-
-    *Shape:* (M,) -> (M,)
-    """
-    if loss_mean == "mask":
-        return torch.full((len(rows),), 1.0 / len(rows), device=rows.device)
-    masks = torch.bincount(rows, minlength=n_sequences)
-    return 1.0 / (masks[rows] * n_sequences)
 
 
 def bpr(hidden: Tensor, outputs: ItemOutputs, labels: Tensor, negatives: Tensor, weights: Tensor) -> Tensor:
@@ -76,7 +62,7 @@ def sampled_scores(
 
 
 def _drawn(offset: LogitOffset, negatives: Tensor) -> tuple[Tensor, Tensor]:
-    """Return row and column among the negatives of each pair whose item was drawn, as often as it was drawn.
+    """Return row and place among the negatives of each pair of the offset, as often as its item was drawn.
 
     *Shape:* (K,) -> (Q,), (Q,)
     """

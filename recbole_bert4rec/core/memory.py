@@ -23,14 +23,14 @@ SPAN = 20
 DECAY = 0.85
 """A follower counts so much less for each item between, and an item of a history for each item after it."""
 SCALE = 0.1
-"""An m that is far below it adds nothing."""
+"""What is far below it adds nothing."""
 DAMPING = 0.15
-"""Power of an item's count by which its pairs count less, so that frequent items do not follow everything."""
+"""Power of the items' counts by which a pair counts less, so that frequent items do not follow everything."""
 WIDTH = 100
 """Most followers that are kept of an item."""
 _PAIRS_AT_ONCE = 1 << 23
 _MEMORY_WEIGHTS = (0.25, 0.5, 1.0, 2.0, 4.0)
-"""Among which validation chooses."""
+"""Weights among which validation chooses."""
 
 Floats = NDArray[np.float64]
 Index = NDArray[np.int64]
@@ -73,7 +73,7 @@ def count_transitions(items: NDArray[np.int32], offsets: Index, n_items: int, wi
 
 
 def _joined(parts: list[NDArray[Any]]) -> NDArray[Any]:
-    """Return the parts as one; they are forgotten, for both do not fit into memory so often."""
+    """Join the parts and free them, for memory may not hold both."""
     whole: NDArray[Any] = np.concatenate(parts)
     parts.clear()
     return whole
@@ -145,7 +145,7 @@ class Remembering(Protocol):
 
 
 def fit_memory(model: Remembering, transitions: csr_array, validate: Callable[[], Validation]) -> list[Validation]:
-    """Give a model the memory whose weight validates best, or none; return the validations without it and with it."""
+    """Give a model the memory whose weight validates best, or none; return the validation without one, and the best."""
     memories = [None, *(Memory(transitions, weight) for weight in _MEMORY_WEIGHTS)]
     found = []
     for model.memory in memories:

@@ -180,37 +180,31 @@ class Next(Objective):
     """SASRec's: every position sees the items up to its own and predicts the one after it."""
 
     extra = 1
+    prefix_share = 0.0
 
-    def two_sided(self, lengths: Tensor) -> Tensor:
+    def two_sided(self, lengths: Tensor) -> Tensor | None:
         """Let each item see those before it alone."""
         return torch.ones_like(lengths)
 
     def label(self, sequences: Tensor, lengths: Tensor, generator: torch.Generator) -> TrainingBatch:
         """Label each item with the one after it: :func:`next_items`."""
-        return next_items(sequences, lengths, generator)
+        return next_items(sequences, lengths, generator, self.prefix_share)
 
     def ask(self, item_seq: Tensor, lengths: Tensor, trim: bool = True) -> EncoderInput:
-        """Read the last item, causally: :func:`read_last`."""
+        """Read the last item: :func:`read_last`."""
         shown, last = read_last(item_seq, lengths, self.mask_token, self.max_length, trim)
         return EncoderInput(shown, last, self.two_sided(last))
 
 
-class Prefix(Objective):
+class Prefix(Next):
     """Prefix language model: a two-sided beginning, then next items; a whole history is seen from both sides."""
-
-    extra = 1
 
     def __init__(self, config: OptionValues, mask_token: int) -> None:
         super().__init__(config, mask_token)
-        self.prefix_share: float = config["prefix_share"]
+        self.prefix_share = config["prefix_share"]
 
-    def label(self, sequences: Tensor, lengths: Tensor, generator: torch.Generator) -> TrainingBatch:
-        """Draw the prefixes, and label the items after them: :func:`next_items`."""
-        return next_items(sequences, lengths, generator, self.prefix_share)
-
-    def ask(self, item_seq: Tensor, lengths: Tensor, trim: bool = True) -> EncoderInput:
-        """Read the last item, which sees all: :func:`read_last`."""
-        return EncoderInput(*read_last(item_seq, lengths, self.mask_token, self.max_length, trim))
+    def two_sided(self, lengths: Tensor) -> None:
+        """Let all items see each other."""
 
 
 def next_items(
@@ -270,7 +264,7 @@ def most_recent(values: Tensor, lengths: Tensor, n_shown: Tensor, width: int) ->
 
 
 def seen_pairs(batch: TrainingBatch, mask_token: int) -> tuple[Tensor, Tensor]:
-    """Return index of the read position, ascending, and each item of its history at that time, but [MASK].
+    """Return the number of each read position, ascending, with each item that it sees, once and without [MASK].
 
     *Shape:* (P,) each
     """

@@ -20,13 +20,13 @@ from recbole_bert4rec.core.transformer import EncoderOptions
 from recbole_bert4rec.system.constants import PADDING, OptionValues
 
 ITEM_DIGEST = "item_digest"
-"""Name of the entry of the weights that says whose they are."""
+"""Name of the entry of the weights that says to which items they belong."""
 Pairs = tuple[Tensor, Tensor]
 """Rows and items of some scores; each pair stands once. *Shape:* (P,) each."""
 
 
 def digest_of_items(tokens: Iterable[str]) -> Tensor:
-    """Return a number that only items of these external ids, in this order, have. *Shape:* ()."""
+    """Return a number that identifies these external ids in this order. *Shape:* ()."""
     return torch.tensor(int(hashlib.sha256("\0".join(map(str, tokens)).encode()).hexdigest()[:15], 16))
 
 
@@ -100,7 +100,9 @@ class Ranker(nn.Module):
         """Load weights, as torch does; refuse those of other items, for a row would mean another item."""
         theirs = state_dict.get(ITEM_DIGEST)
         if theirs is None and strict:
-            raise RuntimeError("the weights do not say whose items they are, as those of earlier versions; train anew")
+            raise RuntimeError(
+                "the weights do not say to which items they belong; an earlier version wrote them: train anew"
+            )
         if theirs is not None and int(theirs) != int(self.item_digest):
             raise RuntimeError(
                 "the weights belong to other items, or to the same in another order, so a row would mean another item; "
@@ -179,10 +181,7 @@ class Ranker(nn.Module):
         return [(*removed, out), *self._additions(sequences, seen)]
 
     def _additions(self, sequences: Tensor, seen: Pairs | None) -> list[Change]:
-        """Return what ``seen_bias`` and ``memory`` add; arguments as of :meth:`changes`.
-
-        A negative bias applies to the whole history, a positive one only to the input window.
-        """
+        """Return what ``seen_bias`` and ``memory`` add; a positive bias applies to the input window alone."""
         additions: list[Change] = []
         if self.seen_bias is not None:
             if seen is None or self.seen_bias >= 0:

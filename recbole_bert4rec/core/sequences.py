@@ -12,7 +12,7 @@ from recbole_bert4rec.core.segments import index_within_segment, pair_keys, segm
 from recbole_bert4rec.system.constants import PADDING
 
 _AT_ONCE = 1 << 20
-"""Items that are counted at once, about."""
+"""Items that are counted at once, roughly."""
 
 
 @dataclass(frozen=True)
@@ -64,9 +64,7 @@ class Sequences:
         return self.items[index].masked_fill(column >= length.unsqueeze(1), PADDING).long()
 
     def before(self, sequences: Tensor, targets: Tensor, max_length: int) -> tuple[Tensor, Tensor]:
-        """Locate the history that precedes each target.
-
-        The most recent ``max_length`` items stay. Targets are flat positions.
+        """Locate up to ``max_length`` items before each target, which is a flat position.
 
         *Shape:* (B,), (B,) -> (B,), (B,) of flat positions and lengths
         """
@@ -74,21 +72,19 @@ class Sequences:
         return begin, targets - begin
 
     def seen(self, sequences: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-        """List the items before each target as indices into a B x N matrix of scores.
-
-        Histories are not cut. An item that occurs several times in a history is listed once.
+        """List the distinct items before each target, of the whole history, as indices into a B x N matrix of scores.
 
         *Shape:* (B,), (B,) -> (P,), (P,) of rows, ascending, and items
         """
         begin = self.offsets[sequences]
         length = targets - begin
         rows = torch.repeat_interleave(torch.arange(len(sequences)), length)
-        items = self.items[begin[rows] + index_within_segment(rows, length)].long()
+        items = self.slices(begin, length).items.long()
         n_items = int(items.max()) + 1 if len(items) else 1
         return split_keys(torch.unique(pair_keys(rows, items, n_items)), n_items)
 
     def adjacent(self) -> tuple[Tensor, Tensor]:
-        """Return each two items that follow each other in a sequence.
+        """Return all pairs of items that follow each other in a sequence.
 
         *Shape:* (P,) each
         """

@@ -1,4 +1,4 @@
-"""Softmax cross-entropy over the whole catalogue without the M x N matrix of logits (equations 7 and 8)."""
+"""The paper's loss: softmax over all items, without the M x N matrix of logits, and its mean (equations 7 and 8)."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 _LOGITS_AT_ONCE = {"cpu": 1 << 20, "cuda": 1 << 26}
-"""On a processor, what stays in its cache."""
+"""By device; on a processor they stay in its cache."""
 _LEAST_ROWS = 64
-"""Fewer make the products slow: a million items take 256 MB."""
+"""Rows that are made at once, at least, for fewer make the products slow: 256 MB with a million items."""
 
 
 class LogitOffset(NamedTuple):
@@ -26,6 +26,20 @@ class LogitOffset(NamedTuple):
     value: Tensor
     rows: Tensor
     items: Tensor
+
+
+def mask_weights(rows: Tensor, n_sequences: int, loss_mean: str) -> Tensor:
+    """Return the weight w_m of each masked position in the loss; the weights sum to 1.
+
+    ``mask`` averages over all masked positions (the authors' code), ``sequence`` over those of each sequence, then over
+    the sequences (equation 8).
+
+    *Shape:* (M,) -> (M,)
+    """
+    if loss_mean == "mask":
+        return torch.full((len(rows),), 1.0 / len(rows), device=rows.device)
+    masks = torch.bincount(rows, minlength=n_sequences)
+    return 1.0 / (masks[rows] * n_sequences)
 
 
 def cross_entropy(
@@ -100,7 +114,10 @@ class _CrossEntropy(torch.autograd.Function):
                     of_value += gradients[changed].sum()
                 low_gradients = gradients.to(kind)
                 torch.mm(low_gradients, table, out=of_hidden[part])
-                _add_product(of_table[1 : len(bias)], low_gradients.T, low[part])
+                if kind == bias.dtype:  # in one pass
+                    of_table[1 : len(bias)].addmm_(low_gradients.T, low[part])
+                else:
+                    of_table[1 : len(bias)].add_(low_gradients.T @ low[part])
         ctx.gradients = of_hidden.to(hidden.dtype), of_table, of_bias, None if value is None else of_value
         return loss
 
@@ -109,11 +126,3 @@ class _CrossEntropy(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         hidden, table, bias, value = (None if total is None else total * gradient for total in ctx.gradients)
         return hidden, table, bias, None, None, value, None, None
-
-
-def _add_product(to: Tensor, left: Tensor, right: Tensor) -> None:
-    """Add ``left @ right`` to ``to``, in one pass if all are of one dtype."""
-    if to.dtype == left.dtype:
-        to.addmm_(left, right)
-    else:
-        to.add_(left @ right)

@@ -26,9 +26,9 @@ def best_items(
 ) -> tuple[Tensor, Tensor]:
     """Return the k items with the highest score ``vectors @ catalogue.T + bias``; padding is left out.
 
-    Scores are made block by block. Of a block only what exceeds the k-th best score so far is kept, and looked for only
-    where the maximum of a chunk of 64 items does, which soon is seldom. It is merged with the best each time that the
-    catalogue's part that they are from has doubled.
+    Scores are made block by block. Of a block only scores above the k-th best so far are kept, and looked for only
+    in chunks of 64 items whose maximum is above it, which soon are few. What is kept waits, and is merged with the
+    best whenever twice as many items have been scored.
 
     *Shape:* (B, H), (N, H), (N,) -> (B, k), (B, k) of scores and items, best first
     """
@@ -99,13 +99,22 @@ def _merge(best: Tensor, items: Tensor, waiting: list[tuple[Tensor, Tensor, Tens
     n_rows, k = best.shape
     rows, new_items, scores = (torch.cat(parts) for parts in zip(*waiting, strict=True))
     rows, order = rows.sort(stable=True)
-    count = torch.bincount(rows, minlength=n_rows)
-    column = index_within_segment(rows, count)
-    table = best.new_full((n_rows, int(count.max()) if n_rows else 0), -torch.inf)
-    names = torch.zeros_like(table, dtype=torch.int64)
-    table[rows, column], names[rows, column] = scores[order], new_items[order]
+    table, names = _tables(rows, new_items[order], scores[order], n_rows, 0)
     best, order = torch.cat([best, table], 1).sort(dim=1, descending=True, stable=True)  # what fills up is last
     return best[:, :k], torch.cat([items, names], 1).gather(1, order[:, :k])
+
+
+def _tables(rows: Tensor, items: Tensor, scores: Tensor, n_rows: int, width: int) -> tuple[Tensor, Tensor]:
+    """Return scores and items by row, filled up with -inf and padding; ``rows`` ascend.
+
+    *Shape:* (P,), (P,), (P,) -> (n_rows, W) each, W at least ``width``
+    """
+    count = torch.bincount(rows, minlength=n_rows)
+    place = rows, index_within_segment(rows, count)
+    shape = n_rows, max(width, int(count.max()) if n_rows else 0)
+    table, names = scores.new_full(shape, -torch.inf), items.new_full(shape, PADDING)
+    table[place], names[place] = scores, items
+    return table, names
 
 
 def best_candidates(users: Tensor, items: Tensor, scores: Tensor, k: int, n_users: int) -> tuple[Tensor, Tensor]:
@@ -119,12 +128,6 @@ def best_candidates(users: Tensor, items: Tensor, scores: Tensor, k: int, n_user
     order = key.argsort(stable=True)
     key = key[order]
     last = order[key.diff(append=key.new_full((1,), -1)) != 0]  # by user, then item
-    users, items, scores = users[last], items[last], scores[last]
-    count = torch.bincount(users, minlength=n_users)
-    column = index_within_segment(users, count)
-    width = max(k, int(count.max()))
-    table = scores.new_full((n_users, width), -torch.inf)
-    names = items.new_full((n_users, width), PADDING)
-    table[users, column], names[users, column] = scores, items
+    table, names = _tables(users[last], items[last], scores[last], n_users, k)
     best, rank = table.topk(k, dim=1)
     return best, names.gather(1, rank)

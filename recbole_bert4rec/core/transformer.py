@@ -99,7 +99,7 @@ class PositionBias(nn.Module):
 def attended(two_sided: Tensor, width: int) -> Tensor:
     """Return which positions each position may attend to: see :meth:`BERT4RecEncoder.forward`.
 
-    *Shape:* (B,) -> (B, L, L), by query and key position.
+    *Shape:* (B,) -> (B, L, L), by query and key position
     """
     column = torch.arange(width, device=two_sided.device)
     return (column <= column.unsqueeze(1)) | (column < two_sided[:, None, None])
@@ -150,10 +150,7 @@ class Sublayer(nn.Module):
     """
 
     def _init_residual(self, options: EncoderOptions) -> None:
-        """Make dropout and LayerNorm.
-
-        A subclass calls it after it has made its own weights: optimizers know weights by their order.
-        """
+        """Make dropout and LayerNorm, after a subclass's own weights: optimizers know weights by their order."""
         self.pre = options.norm == "pre"
         self.residual = "residual" not in options.ablate
         self.dropout = Dropout(options.hidden_dropout_prob)

@@ -1,4 +1,4 @@
-"""Reads RecBole's atomic files, about twenty times as fast as RecBole does, and names a mistake in them in one line."""
+"""Read RecBole's atomic files, about twenty times as fast as RecBole, and name a mistake in them in one line."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*(e[+-]?\d+)?|\.\d+(e[+-]?\d+)?|inf|infi
 def reader_of(
     read_csv: Callable[..., pd.DataFrame], quoting: bool, ids: Collection[str]
 ) -> Callable[..., pd.DataFrame]:
-    """Return a reader to which quotes are signs like others, or not; columns of ``ids`` may hold ``NA``."""
+    """Return ``read_csv`` with or without quoting; in the columns ``ids`` only an empty text is missing, not ``NA``."""
 
     def read(*arguments: object, **options: Any) -> pd.DataFrame:
         options["na_values"] = {column: [""] if column in ids else _MISSING for column in options["usecols"]}
@@ -93,7 +93,7 @@ def read_columns(
             frame[name] = column.cat.remove_categories(column.cat.categories.intersection(na_values[name]))
         elif dtype[name] is str:
             frame[name] = column.mask(column.isin(na_values[name]))
-        elif not column.to_numpy().flags.writeable:  # of one block of the file, where RecBole would fill gaps
+        elif not column.to_numpy().flags.writeable:  # pyarrow's own memory; RecBole fills gaps in place
             frame[name] = column.to_numpy().copy()
     return frame
 
@@ -144,20 +144,17 @@ def check_data_set(config: Config) -> None:
 
 
 def check_not_mapped(config: Config, folder: str, reader: str | None = None) -> None:
-    """Refuse a large log, which was not made into an atomic file."""
+    """Refuse the sorted files of a large log where an atomic file is needed."""
     if is_mapped(folder):
         raise UserError(
-            f"data set {config['dataset']!r} is of a large log, sorted on the disk, where {', '.join(OUR_MODELS)} read "
-            f"it; {reader or config['model']} needs an atomic file, which is made where the log is named by its path"
+            f"data set {config['dataset']!r} is a large log in sorted files, which only {', '.join(OUR_MODELS)} read; "
+            f"{reader or config['model']} needs an atomic file: name the log by its path, and one is made"
         )
 
 
 def check_inter_file(config: Config, folder: str) -> None:
-    """Refuse a .inter file without rows or without the columns that a sequential model needs.
-
-    A missing folder is allowed here, because RecBole may download the data set.
-    """
-    if not os.path.isdir(folder):
+    """Refuse a .inter file without rows or without the columns that a sequential model needs."""
+    if not os.path.isdir(folder):  # RecBole may download the data set
         return
     path = os.path.join(folder, f"{config['dataset']}.inter")
     if not os.path.isfile(path) and os.path.isfile(f"{path}.gz"):
@@ -218,19 +215,19 @@ def _check_header(config: Config, path: str, needed: Mapping[str, str]) -> dict[
 
 
 def check_rows(config: Config, path: str, field: str | None = None, numbers: bool = False) -> None:
-    """Refuse a line of another width than the header, two rows with one ``field``, and texts in columns of ``numbers``.
+    """Refuse lines with more or fewer values than the header, a ``field`` that repeats, and texts among ``numbers``.
 
-    RecBole takes the first value of a longer line for the name of the row, and moves the rest. Lines of features, whose
-    id is ``field``, may be shorter.
+    RecBole would take the first value of a longer line for the name of the row, and shift the others. In a file of
+    features, whose id is ``field``, a line may be shorter.
     """
     needed = {option: f"{field}:token" for option in ("USER_ID_FIELD", "ITEM_ID_FIELD") if config[option] == field}
     separator, columns = config["field_separator"], _check_header(config, path, needed)
-    sign = separator if len(separator) == 1 else STAND_IN  # RecBole's are regular expressions
+    character = separator if len(separator) == 1 else STAND_IN  # RecBole's are regular expressions
     quoting: Any = csv.QUOTE_MINIMAL if has_quotes(Path(path)) else csv.QUOTE_NONE
     first_lines: dict[str, int] = {}
     with _opened(config, path) as file:
-        lines = file if sign == separator else (re.sub(separator, sign, line) for line in file)
-        reader = csv.reader(lines, delimiter=sign, quoting=quoting)
+        lines = file if character == separator else (re.sub(separator, character, line) for line in file)
+        reader = csv.reader(lines, delimiter=character, quoting=quoting)
         next(reader)
         for values in reader:
             if len(values) > len(columns) or (field is None and 0 < len(values) < len(columns)):

@@ -11,14 +11,11 @@ from recbole_bert4rec.system.files import atomic_write
 
 RECORD = "conversion.json"
 SORTED = "sorted"
-"""Folder of the files of a large log, and the name of their digest in the record; ``digest`` is the atomic file's."""
+"""Folder of a large log's files, and the key of their digest in the record; the atomic file's is ``digest``."""
 
 
 def read_record(folder: Path) -> dict[str, Any] | None:
-    """Return the record ``conversion.json`` of a folder's atomic file; None if no log was converted into it.
-
-    A damaged record is returned as ``{}``: the conversion is then made again.
-    """
+    """Return ``conversion.json`` of a folder: None if no log was converted into it, ``{}`` if it is damaged."""
     try:
         content = json.loads((folder / RECORD).read_text("utf-8"))
     except FileNotFoundError:
@@ -40,7 +37,7 @@ def write_record(folder: Path, record: dict[str, Any]) -> None:
 
 
 def folder_read(folder: str, digest: str | None) -> str:
-    """Return the folder whose atomic file is to be read, or whose files of a large log."""
+    """Return the folder to read: that of the atomic file, or that of a large log's sorted files."""
     record = read_record(Path(folder))
     if not record:
         return folder

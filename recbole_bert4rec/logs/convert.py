@@ -1,4 +1,4 @@
-"""Makes RecBole's atomic file of a log, once, or the files of a large one; and says what was found in the log."""
+"""Convert a log, once, to RecBole's atomic file, or a large log to sorted files; and say what was found in it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from types import MappingProxyType
 from typing import Any
 
@@ -23,7 +22,7 @@ from recbole_bert4rec.system.errors import UserError, why
 from recbole_bert4rec.system.files import digest_of, keep_made
 
 LARGE = 20_000_000
-"""Of a log of more rows the files of a MappedLog are written; ML-20M has as many."""
+"""A log with more rows becomes the files of a MappedLog; ML-20M has as many."""
 _FORMAT = 5
 """Format of conversions."""
 
@@ -68,10 +67,7 @@ def convert(
         if key in existing and place.exists():
             return folder
     try:
-        with (
-            TemporaryDirectory(prefix=f".{name}.", dir=source.path.parent, ignore_cleanup_errors=True) as temporary,
-            connected(scratch := Path(temporary)) as connection,
-        ):
+        with connected(source.path.parent) as (connection, scratch):
             events = Events(connection, source, columns, filters, scratch)
             place, key = _place(target, may_be_mapped and events.rows > LARGE)
             made = scratch / place.name
@@ -110,7 +106,7 @@ def _place(target: Path, is_large: bool) -> tuple[Path, str]:
 
 
 def _put(made: Path, place: Path, key: str, record: dict[str, Any]) -> None:
-    """Put what was made of a log beside what else was made of it, and in the place of what was made of another one."""
+    """Move a conversion into place: beside the other form of the same log, or instead of an older log's forms."""
     folder = place.parent
     folder.mkdir(parents=True, exist_ok=True)
     with FileLock(folder / ".conversion.lock"):

@@ -1,4 +1,4 @@
-"""The interactions of a log, coded, counted and sorted by time; they are written as an atomic file, or to be mapped."""
+"""Code, count and sort the interactions of a log, and write them as an atomic file or as files to be mapped."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from pyarrow import csv
 
 from recbole_bert4rec.logs.ids import PADDING_ID, Ids, check_ids, code_ids, doubts, join_codes
 from recbole_bert4rec.logs.mapped import COUNTS, ITEM_TOKENS, ITEMS, OFFSETS, TIMES, USER_TOKENS
-from recbole_bert4rec.logs.read import Connection, Log, ask, batches, fetch
-from recbole_bert4rec.logs.times import MISSING_TEXTS, said, unit_of
+from recbole_bert4rec.logs.read import Connection, Log, ask, batches, fetch, first_row
+from recbole_bert4rec.logs.times import MISSING_TEXTS, describe, unit_of
 from recbole_bert4rec.system.errors import UserError, short
 
 _MOST_LINES = 1000
@@ -56,10 +56,6 @@ class Events:
         ask(connection, "DROP TABLE kept")
         self._wanted = "events WHERE NOT double" if source.reading.drop_duplicates else "events"
 
-    def _first(self, query: str) -> Any:
-        """Return the first row of an answer."""
-        return ask(self._connection, query)[0]
-
     def _coded(self, column: str, name: str) -> Ids:
         ids = code_ids(self._connection, column, name, self._source)
         check_ids(ids, name, self._source)
@@ -69,18 +65,19 @@ class Events:
         """Return how many rows lack each id, and the lines of the first; a row that lacks both counts for the user."""
         left_out = {}
         for place, missing in enumerate(("of_c0.code IS NULL", "of_c0.code IS NOT NULL AND of_c1.code IS NULL")):
-            count, first = self._first(
+            count, first = first_row(
+                self._connection,
                 f"SELECT count(*), min(log.rowid, {_MOST_LINES}) FROM log LEFT JOIN of_c0 ON c0 = of_c0.written "
-                f"LEFT JOIN of_c1 ON c1 = of_c1.written WHERE {missing}"
+                f"LEFT JOIN of_c1 ON c1 = of_c1.written WHERE {missing}",
             )
             if count:
                 left_out[self._columns[place]] = {"rows": count, "lines": self._source.lines(first)}
         return left_out
 
     def _further(self, column: str, name: str, kind: str | None) -> pa.Array[Any]:
-        """Return the distinct values of a further column: numbers if all are, else texts; an empty one is missing.
+        """Return the distinct values of a further column, as the ``kind`` by which rows are filtered, if they are.
 
-        One by which rows will be filtered is of ``texts`` or ``numbers``, whatever it holds.
+        Else they are numbers if all can be; an empty one is missing.
         """
         ids = self._coded(column, name)
         if kind == "texts":
@@ -106,9 +103,10 @@ class Events:
                 f"{short(ids.tokens[int(wrong[0])].as_py())}; a list of texts filters texts"
             )
         codes = ",".join(map(str, np.flatnonzero(np.isnan(numbers)))) or "-1"
-        (gaps,) = self._first(
+        (gaps,) = first_row(
+            self._connection,
             f"SELECT count(*) FROM log LEFT JOIN of_{column} ON {column} = written "
-            f"WHERE code IS NULL OR code IN ({codes})"
+            f"WHERE code IS NULL OR code IN ({codes})",
         )
         self._source.doubts += [f"{gaps:,} rows have no {name!r}"] if gaps else []
         return pa.array(numbers, from_pandas=True)
@@ -169,16 +167,16 @@ class Events:
     def _record(self) -> dict[str, Any]:
         """Return what is known of the log."""
         reading = self._source.reading
-        doubles, ties, first, last = self._first(
-            "SELECT count_if(double), count_if(tie), min(time), max(time) FROM events"
-        )
-        pairs, users, items = self._first(
+        of_rows = "SELECT count_if(double), count_if(tie), min(time), max(time) FROM events"
+        of_pairs = (
             "SELECT count(*), count(DISTINCT user), count(DISTINCT item) FROM (SELECT DISTINCT user, item FROM events)"
         )
+        doubles, ties, first, last = first_row(self._connection, of_rows)
+        pairs, users, items = first_row(self._connection, of_pairs)
         interactions = self._count - (doubles if reading.drop_duplicates else 0)
         remarks = [doubt for ids, name in zip(self._ids, self._columns, strict=False) for doubt in doubts(ids, name)]
         return {
-            "read_as": {**self._source.read_as, self._columns[2]: said(self._times, self._count, reading)},
+            "read_as": {**self._source.read_as, self._columns[2]: describe(self._times, self._count, reading)},
             "doubts": [*remarks, *self._source.doubts, *self._doubts_of_order(ties)],
             "rows": self.rows,
             "left_out": self._left_out,
@@ -195,9 +193,10 @@ class Events:
         """Say how many rows have the time of their user's previous one, if that may reverse histories."""
         if not ties:
             return []
-        falls, rises = self._first(
+        falls, rises = first_row(
+            self._connection,
             "SELECT count_if(time < before), count_if(time > before) FROM "
-            "(SELECT time, lag(time) OVER (ORDER BY row) AS before FROM events)"
+            "(SELECT time, lag(time) OVER (ORDER BY row) AS before FROM events)",
         )
         sentence = (
             f"{ties:,} of {self._count:,} rows have the time of their user's previous one, and keep the log's order"
@@ -218,7 +217,7 @@ def _write_tokens(tokens: pa.Array[Any], path: Path) -> None:
 
 
 def _period(first: float, last: float, are_dates: bool) -> list[str] | list[float]:
-    """Return the ends of a period as dates if all times are plausible Unix times of one unit; else as numbers."""
+    """Return the ends of a period as dates if they are plausible Unix times of one unit; else as numbers."""
     size = 1 if are_dates else unit_of(first, last)
     try:
         if size is not None:

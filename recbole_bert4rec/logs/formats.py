@@ -22,7 +22,7 @@ _DAMAGED = (EOFError, gzip.BadGzipFile, zlib.error)
 UNREADABLE = (*_DAMAGED, UnicodeDecodeError, OSError, csv.Error)
 """Errors of a file that cannot be read, which :func:`unreadable` explains."""
 STAND_IN = "\x1f"
-"""ASCII's sign between units, in the place of a separator of several signs, which Python's csv does not know."""
+"""ASCII's unit separator, in place of a separator of several characters, which Python's csv does not know."""
 _SEPARATORS = ("::", ",", ";", "\t", "|", " ")
 
 
@@ -36,8 +36,8 @@ class Reading:
         date_format: of dates, in the codes of Python's strptime, such as ``%d.%m.%Y``.
         timezone: of dates that name none, such as ``Europe/Berlin``; None: UTC.
         drop_duplicates: leave out rows whose user, item and time are those of an earlier row.
-        quote: the sign around values of a text that hold separators; ``none``: there is none.
-        escape: the sign before a quote that belongs to a value.
+        quote: the character around values of a text that hold separators; ``none``: there is none.
+        escape: the character before a quote that belongs to a value.
         columns: names of the columns of a text without a header, with commas.
         in_order: the rows are in the order of time; a column of times is neither needed nor read.
     """
@@ -107,18 +107,15 @@ def _ending(path: Path) -> str | None:
 
 
 def _files_of(folder: Path) -> list[Path]:
-    """Return the files of a folder and its folders, but for what Spark and others hide by ``_`` or ``.``.
-
-    They are in the order of their names, in which numbers stand by their value: ``part.2`` before ``part.10``.
-    """
-    paths = sorted(folder.rglob("*.*"), key=_in_order) if folder.is_dir() else []
+    """Return the files of a folder and its folders in order, but for what Spark and others hide by ``_`` or ``.``."""
+    paths = sorted(folder.rglob("*.*"), key=_numbers_by_value) if folder.is_dir() else []
     return [
         file for file in paths if file.is_file() and not any(part[0] in "_." for part in file.relative_to(folder).parts)
     ]
 
 
-def _in_order(file: Path) -> list[str | int]:
-    """Return the name of a file as texts and numbers in turn."""
+def _numbers_by_value(file: Path) -> list[str | int]:
+    """Return texts and numbers of a file's name in turn, so that ``part.2`` comes before ``part.10``."""
     return [int(part) if part.isdecimal() else part for part in re.split(r"([0-9]+)", file.as_posix())]
 
 
@@ -128,12 +125,12 @@ def open_bytes(path: Path) -> IO[bytes]:
 
 
 def open_text(path: Path, encoding: str) -> TextIO:
-    """Open a text, packed or not, whose lines may end in any way."""
+    """Open a text, packed or not, with line ends of any system."""
     return io.TextIOWrapper(open_bytes(path), encoding)
 
 
 def encoding_of(start: bytes) -> str:
-    """Return the encoding of a text that its first bytes tell; UTF-8 where they tell none."""
+    """Return the encoding that the first bytes of a text tell; UTF-8 where they tell none."""
     if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return "utf-16"
     if start.startswith(codecs.BOM_UTF8):
@@ -183,15 +180,15 @@ def unreadable(path: Path, error: Exception, encoding: str) -> UserError:
 
 
 def separators(path: Path, reading: Reading) -> tuple[str, ...]:
-    """Return the signs that may separate the columns of a text."""
+    """Return what may separate the columns of a text."""
     if reading.separator is None:
         return ("\t" if ".tsv" in path.name.lower() else ",", *_SEPARATORS)
-    sign = {"\\t": "\t", "tab": "\t"}.get(reading.separator, reading.separator)
-    twice = len(sign) == 2 and sign == 2 * sign[0] and sign.isascii()
-    return (sign if twice else one_sign(sign, "--separator"),)
+    character = {"\\t": "\t", "tab": "\t"}.get(reading.separator, reading.separator)
+    twice = len(character) == 2 and character == 2 * character[0] and character.isascii()
+    return (character if twice else one_character(character, "--separator"),)
 
 
-def one_sign(text: str, flag: str) -> str:
+def one_character(text: str, flag: str) -> str:
     """Return a text that must be one character."""
     forbidden = "\r\n" if flag == "--quote" else '"\r\n'
     if len(text) != 1 or not text.isascii() or text in forbidden:

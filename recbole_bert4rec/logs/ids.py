@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from recbole_bert4rec.logs.read import Connection, Log, ask, fetch, keep
+from recbole_bert4rec.logs.read import Connection, Log, add_table, ask, fetch
 from recbole_bert4rec.logs.times import TimeColumn, Times
 from recbole_bert4rec.system.errors import UserError, short
 
@@ -63,7 +63,7 @@ def code_ids(connection: Connection, column: str, name: str, log: Log) -> Ids:
     codes = distinct.indices.fill_null(NO_ID).to_numpy(zero_copy_only=False).astype(np.int64)
     ids = Ids(codes, distinct.dictionary, texts, values["first"].to_numpy())
     table = pa.table({"written": written, "code": codes.astype(np.int32)}).filter(pa.array(codes != NO_ID))
-    keep(connection, f"of_{column}", table)
+    add_table(connection, f"of_{column}", table)
     return ids
 
 

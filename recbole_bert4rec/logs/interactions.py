@@ -1,4 +1,4 @@
-"""Reads interactions of any number from a log or an atomic file, some whole users at a time."""
+"""Read any number of interactions from a log or an atomic file, some whole users at a time."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from itertools import pairwise
 from logging import getLogger
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import numpy as np
 import pandas as pd
@@ -18,7 +17,7 @@ from recbole_bert4rec.logs.ids import code_ids, join_codes
 from recbole_bert4rec.logs.read import Log, ask, connected, fetch
 from recbole_bert4rec.logs.times import no_times
 
-_PART = 1 << 18  # interactions of a part, about
+_PART = 1 << 18  # interactions of a part, roughly
 
 
 class InteractionFile:
@@ -35,7 +34,7 @@ class InteractionFile:
         self.path, self._reading = Path(path), reading or Reading()
         self._log, self._examples = Log(path, self._reading, flag), list[str]()
         needed = list(fields if needs_times else fields[:2])
-        has_order = needs_times or self._reading.in_order or flag != "--input"  # of targets a user has one
+        has_order = needs_times or self._reading.in_order or flag != "--input"  # of targets, a user has one
         self._columns = self._log.present(needed, [] if has_order else [fields[2]])
         if len(self._columns) < 3 and not has_order:
             self._log.doubts.append(no_times(fields[2]))
@@ -46,12 +45,12 @@ class InteractionFile:
         A user's rows are in the order of time; equal times, and rows without times, keep the file's. Ids are texts.
         Only the distinct ids and a part are in memory; DuckDB sorts the rest in the folder for temporary files.
         """
-        with TemporaryDirectory() as folder, connected(Path(folder)) as connection:
-            rows = self._log.read(connection, self._columns, Path(folder))
+        with connected() as (connection, scratch):
+            rows = self._log.read(connection, self._columns, scratch)
             users, items = (code_ids(connection, f"c{n}", self._columns[n], self._log).tokens for n in (0, 1))
             kept, times = join_codes(connection, self._log, self._columns)
             if rows > kept:
-                self._log.doubts.append(f"{rows - kept:,} rows are left out, whose user or item is empty")
+                self._log.doubts.append(f"{rows - kept:,} rows are left out, for their user or item is empty")
             for doubt in self._log.doubts:
                 getLogger(__name__).warning(f"{self.path}: {doubt}")
             self._log.doubts.clear()

@@ -1,10 +1,9 @@
-"""Reads files that describe items: their names, and a vector for each, such as those of a sentence encoder."""
+"""Read files that describe items: their names, and a vector for each, such as those of a sentence encoder."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -47,8 +46,8 @@ def read_names(path: str, field: str) -> tuple[list[str], list[str]]:
             f"--items={path} must have a column {field!r}, the ids of items, and one that is called, or ends with, "
             f"{' or '.join(_NAMES)}; it has {short_list(there)}"
         )
-    with TemporaryDirectory() as folder, connected(Path(folder)) as connection:
-        log.store(connection, [field, named[0]], Path(folder))
+    with connected() as (connection, scratch):
+        log.store(connection, [field, named[0]], scratch)
         ids, names = fetch(connection, "SELECT s0, s1 FROM stored").columns
     try:
         texts: list[Any] = cleaned(as_texts(ids.combine_chunks())).fill_null("").to_pylist()
@@ -83,14 +82,14 @@ def read_item_vectors(path: str, field: str) -> ItemVectors:
 
 
 def digests(paths: str | Iterable[str] | None) -> list[str]:
-    """Return digests of files of vectors, and of those with their ids, where they are there."""
+    """Return digests of the files of vectors, and of the files with their ids, that exist."""
     paths = [paths] if isinstance(paths, str) else paths or ()
     files = [file for path in paths for file in (Path(path), Path(path).with_suffix(".txt"))]
     return [digest_of(file) for file in files if file.is_file()]
 
 
 def _read_parquet(path: str, field: str) -> tuple[NDArray[np.object_], NDArray[np.float16]]:
-    with parquet.ParquetFile(path, pre_buffer=False, buffer_size=1 << 20) as file:  # else groups of rows are read whole
+    with parquet.ParquetFile(path, pre_buffer=False, buffer_size=1 << 20) as file:  # or it reads whole groups of rows
         names = file.schema_arrow.names
         ids = field if field in names else "item_id"
         if ids not in names:

@@ -1,4 +1,4 @@
-"""A large log as files that are mapped: processes that read it share one copy, and the disk has what memory lacks."""
+"""A large log as memory-mapped files: processes share one copy, and what memory does not hold stays on the disk."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from torch import Tensor
 ITEMS, OFFSETS, TIMES, COUNTS = "items.int32", "offsets.int64", "times.float64", "item_counts.int64"
 """Files of numbers, named by their type."""
 USER_TOKENS, ITEM_TOKENS = "users.text", "items.text"
-"""Files of ids, as numpy keeps texts that have one width; the first is padding's."""
+"""Files of ids, in numpy's texts of one width; the first id is padding's."""
 
 _AT_ONCE = 1 << 20
 """Numbers of a file that are read at once."""
@@ -64,7 +64,7 @@ class MappedLog:
         return self._texts(ITEM_TOKENS, len(self.item_counts))
 
     def read_at(self, name: str, positions: NDArray[np.int64]) -> NDArray[Any]:
-        """Return numbers at some places in a file, which is read once, for pages that are mapped would stay.
+        """Return numbers at some places in a file; it is read once, not mapped, for mapped pages would stay in memory.
 
         *Shape:* positions (R,), ascending -> (R,)
         """
@@ -91,7 +91,7 @@ def _type_of(name: str) -> str:
 
 
 class NumberOf(UserDict[str, int]):
-    """The internal ids of external ones; the dictionary is made when it is first needed, which it seldom is."""
+    """The internal ids of external ones, as a dictionary that is made when it is first needed, which is seldom."""
 
     def __init__(self, tokens: NDArray[np.str_]) -> None:
         self._tokens = tokens

@@ -1,4 +1,4 @@
-"""Reads a log of any form and size into one table of DuckDB; no row is lost, and a mistake is named with its line."""
+"""Read a log of any form and size into one table of DuckDB; no row is lost, and a mistake is named with its line."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ import zoneinfo
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
 import duckdb
@@ -27,7 +28,7 @@ from recbole_bert4rec.logs.formats import (
     Reading,
     find_encoding,
     find_files,
-    one_sign,
+    one_character,
     open_bytes,
     open_text,
     separators,
@@ -58,21 +59,24 @@ _DATUM = re.compile(r"\s*[+-]?\d[\d.,:TZ+ -]*")
 
 
 @contextmanager
-def connected(scratch: Path) -> Iterator[Connection]:
-    """Give a database in memory, with a folder for what memory does not hold."""
+def connected(parent: Path | None = None) -> Iterator[tuple[Connection, Path]]:
+    """Give a database in memory, and a temporary folder in ``parent`` for what memory does not hold."""
     memory = min(_MEMORY, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2)
     how: dict[str, Any] = {"memory_limit": f"{memory}B", "threads": min(_THREADS, os.cpu_count() or 1)}
-    with duckdb.connect(":memory:", config={**how, "temp_directory": str(scratch / "spilled")}) as connection:
+    with (
+        TemporaryDirectory(prefix=".log.", dir=parent, ignore_cleanup_errors=True) as scratch,
+        duckdb.connect(":memory:", config={**how, "temp_directory": f"{scratch}/spilled"}) as connection,
+    ):
         ask(connection, "SET TimeZone = 'UTC'")  # not the machine's
         try:
-            yield connection
+            yield connection, Path(scratch)
         except (duckdb.IOException, duckdb.OutOfMemoryException) as error:
             reason = str(error).splitlines()[0]
-            raise UserError(f"{scratch.parent} needs more room, or the machine more memory: {reason}") from error
+            raise UserError(f"{Path(scratch).parent} needs more room, or the machine more memory: {reason}") from error
 
 
 def _waiting(connection: Connection, work: Callable[[], T]) -> T:
-    """Do some work of DuckDB in another thread, so that a signal ends it: DuckDB does not always look for one."""
+    """Let DuckDB work in another thread, so that a signal ends it: DuckDB itself does not always look for signals."""
     with ThreadPoolExecutor(1) as thread:
         begun = thread.submit(work)
         try:
@@ -83,8 +87,13 @@ def _waiting(connection: Connection, work: Callable[[], T]) -> T:
 
 
 def ask(connection: Connection, query: str, *values: Any) -> list[Any]:
-    """Return all rows of an answer; one that is not read to its end would block the connection."""
+    """Return all rows of an answer; an answer that is not read to its end would block the connection."""
     return _waiting(connection, lambda: connection.execute(query, values).fetchall())
+
+
+def first_row(connection: Connection, query: str, *values: Any) -> Any:
+    """Return the first row of an answer."""
+    return ask(connection, query, *values)[0]
 
 
 def fetch(connection: Connection, query: str) -> pa.Table:
@@ -99,8 +108,8 @@ def batches(connection: Connection, query: str, rows: int) -> Iterator[pa.Record
         yield batch
 
 
-def keep(connection: Connection, name: str, table: pa.Table) -> None:
-    """Make a table of the database."""
+def add_table(connection: Connection, name: str, table: pa.Table) -> None:
+    """Add a table to the database."""
     connection.register("given", table)
     ask(connection, f"CREATE TABLE {name} AS SELECT * FROM given")
     connection.unregister("given")
@@ -135,7 +144,7 @@ class Log:
     def status(self) -> list[list[Any]]:
         """Return path (within the log's folder), bytes, and times of change of content and of all of each file.
 
-        The last one tells files apart whose size and time of change were kept when one took the place of another.
+        The last one tells that another file with the same size and time of change took a file's place.
         """
         base, states = self.path.parent, [(file, file.stat()) for file in self.files]
         return [
@@ -179,7 +188,7 @@ class Log:
                 raise UserError(f"{self.path}: two columns have the same name, {column!r}; rename one")
 
     def _hint(self, there: list[str]) -> str:
-        """Name reasons, besides a wrong name, why a column of a text is not there."""
+        """Name reasons why a column of a text is missing, other than a wrong name."""
         if self.form not in ("text", "atomic"):
             return ""
         if self.reading.columns is None and any(_DATUM.fullmatch(name) for name in there):
@@ -239,7 +248,7 @@ class Log:
                     f"{first} and {other} values; they must be as many"
                 )
         if lists and (empty := self._one(f"SELECT count(*) FROM stored WHERE {lengths[0]} = 0")):
-            self.doubts.append(f"{empty:,} rows are left out, whose lists are empty")
+            self.doubts.append(f"{empty:,} rows are left out, for their lists are empty")
 
     # ---- places
 
@@ -264,7 +273,7 @@ class Log:
 
     @contextmanager
     def _explained(self, part: Path | None = None) -> Iterator[None]:
-        """Say of what goes wrong inside the block what is wrong with the log, or with one of its files."""
+        """Turn an error inside the block into one line that says what is wrong with the log, or one of its files."""
         try:
             yield
         except UNREADABLE as error:
@@ -289,11 +298,11 @@ class Log:
 
     @property
     def _quote(self) -> str:
-        """The sign around values, empty where there is none."""
+        """The character around values, empty where there is none."""
         if self.form == "atomic":
             return '"' if has_quotes(self.path) else ""
         quote = self.reading.quote
-        return '"' if quote is None else "" if quote == "none" else one_sign(quote, "--quote")
+        return '"' if quote is None else "" if quote == "none" else one_character(quote, "--quote")
 
     @property
     def _escape(self) -> str:
@@ -301,19 +310,19 @@ class Log:
             return ""
         if not self._quote:
             raise UserError(
-                "--escape names a sign before quotes, and --quote=none says that there are none; leave one out"
+                "--escape names a character before quotes, and --quote=none says that there are none; leave one out"
             )
-        return one_sign(self.reading.escape, "--escape")
+        return one_character(self.reading.escape, "--escape")
 
     def _names_of_text(self, wanted: list[str]) -> list[str]:
         """Return the names of the columns, and find the separator by which the header has those that are wanted."""
-        signs = ("\t",) if self.form == "atomic" else separators(self.path, self.reading)
-        first = {sign: self._first(sign) for sign in signs}
-        self._separator = max(first, key=lambda sign: (len({*wanted} & {*first[sign]}), len(first[sign])))
+        known = ("\t",) if self.form == "atomic" else separators(self.path, self.reading)
+        first = {separator: self._first(separator) for separator in known}
+        self._separator = max(first, key=lambda one: (len({*wanted} & {*first[one]}), len(first[one])))
         names = self._first(self._separator)
         if self.reading.columns is not None and not {*wanted[:2]} <= {*names}:
             names = [name.strip() for name in self.reading.columns.split(",")]
-            self._separator = max(first, key=lambda sign: (len(first[sign]) == len(names), len(first[sign])))
+            self._separator = max(first, key=lambda one: (len(first[one]) == len(names), len(first[one])))
             self._skipped, self._header, values = 0, 0, first[self._separator]
             if len(values) != len(names):
                 raise UserError(
@@ -347,19 +356,19 @@ class Log:
         values = [f"f{there.index(name)}" for name in wanted]
         columns = [f"f{number}" for number in range(len(there))]
         breaks = [f"contains(concat({', '.join(columns)}), chr(10))"] if has_quotes else []
-        signs = (self._separator, self._quote, self._escape or self._quote)
-        self._store(plain, values + breaks, columns, self._skipped, signs)
+        characters = (self._separator, self._quote, self._escape or self._quote)
+        self._store(plain, values + breaks, columns, self._skipped, characters)
         if breaks and self._one(f"SELECT bool_or(s{len(values)}) FROM stored"):
             self._check_line_breaks()
 
     def _plain(self, scratch: Path) -> tuple[Path, bool]:
         """Return a text in UTF-8 with Unix's line ends, the log itself or a copy; and whether it has quotes."""
-        signs = b"\r", self._quote.encode() or b"\r"
+        characters = b"\r", self._quote.encode() or b"\r"
         found = set[bytes]()
         with open_bytes(self.path) as file:
             while block := file.read(_BLOCK):
-                found |= {sign for sign in signs if sign in block}
-        has_quotes = bool(self._quote) and signs[1] in found
+                found |= {character for character in characters if character in block}
+        has_quotes = bool(self._quote) and characters[1] in found
         if self.encoding == "utf-8" and b"\r" not in found and not self.path.name.lower().endswith(".gz"):
             return self.path, has_quotes
         copy = scratch / "log.txt"
@@ -373,7 +382,7 @@ class Log:
         values: list[str],
         columns: list[str],
         skip: int,
-        signs: tuple[str, str, str],
+        characters: tuple[str, str, str],
         where: str = "",
     ) -> None:
         """Make the table ``stored`` of a text in UTF-8, with these separator, quote and escape."""
@@ -384,17 +393,17 @@ class Log:
             f"columns = {{{kinds}}}, skip = {skip}, delim = ?, quote = ?, escape = ?, max_line_size = {_LONGEST}, "
             f"strict_mode = {self.form != 'json'}){where}",
             _no_pattern(plain),
-            *signs,
+            *characters,
         )
 
     def _csv(self, lines: Iterable[str], separator: str, strict: bool = False) -> Any:
         """Return Python's reader of lines."""
-        if len(separator) > 1:
-            lines, separator = map(partial(_replaced, separator=separator), lines), STAND_IN
+        character = separator if len(separator) == 1 else STAND_IN
         csv.field_size_limit(_LONGEST)
         style: dict[str, Any] = {"quotechar": self._quote} if self._quote else {"quoting": csv.QUOTE_NONE}
         style["skipinitialspace"] = separator != " "  # as DuckDB finds a quote
-        return csv.reader(lines, delimiter=separator, strict=strict, escapechar=self._escape or None, **style)
+        lines = (line.replace(separator, character) for line in lines)
+        return csv.reader(lines, delimiter=character, strict=strict, escapechar=self._escape or None, **style)
 
     def _records(self, strict: bool = False) -> Iterator[tuple[int, list[str]]]:
         """Yield the line in which each row begins, and its values; ``strict`` refuses odd quotes."""
@@ -424,7 +433,7 @@ class Log:
                 )
 
     def _check_line_breaks(self) -> None:
-        """Refuse a value that spans lines which could all be rows, unless quotes are told; count other line breaks."""
+        """Refuse a value whose lines could all be rows, unless ``quote`` is given; count other line breaks."""
         spans = []
         for begin, fields in self._records():
             lines = self._separator.join(fields).split("\n")
@@ -449,8 +458,8 @@ class Log:
         lost = f" before line {begin + more}, so that {more} rows would be lost" if more else ""
         return UserError(
             f"{self.path}, line {begin}: a value begins with a quote that is not closed as it should be{lost}: "
-            f"{short(first.strip())}. --quote=none takes quotes for signs like others, --escape=\\ one after a "
-            'backslash; else double those inside of values: "the ""best"" one"'
+            f"{short(first.strip())}. --quote=none reads quotes as ordinary characters, --escape=\\ those after "
+            'a backslash; or double those inside of values: "the ""best"" one"'
         )
 
     # ---- JSON lines
@@ -567,12 +576,8 @@ class Log:
         return _inside('"' + root.replace('"', '""') + '"', field.type, keys)
 
 
-def _replaced(text: str, separator: str) -> str:
-    return text.replace(separator, STAND_IN)
-
-
 def _no_pattern(path: Path) -> str:
-    """Return the name of a file, in which DuckDB would take some signs for a pattern of names."""
+    """Return the name of a file with the characters escaped that DuckDB takes for a pattern."""
     return re.sub(r"[*?\[]", r"[\g<0>]", str(path))
 
 
@@ -613,7 +618,7 @@ def _root(name: str, names: Sequence[str]) -> str:
 
 
 def _check_case(name: str, names: list[str]) -> None:
-    """Refuse a name that DuckDB could take for another one."""
+    """Refuse a name that DuckDB, which ignores case, could take for another."""
     if sum(other.lower() == name.lower() for other in names) > 1:
         raise UserError(f"two of the names {short_list(names)} differ from {name!r} only in case; rename one")
 

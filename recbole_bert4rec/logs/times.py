@@ -1,4 +1,4 @@
-"""Turns a column of times into numbers by SQL: numbers stay as they are, dates of one form become Unix seconds."""
+"""Turn a column of times into numbers by SQL: numbers stay as they are, dates of one form become Unix seconds."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import duckdb
 
 from recbole_bert4rec.logs.formats import Reading
-from recbole_bert4rec.logs.read import Connection, ask, in_quotes
+from recbole_bert4rec.logs.read import Connection, ask, first_row, in_quotes
 from recbole_bert4rec.system.errors import UserError, short
 
 MISSING_TEXTS = ["", "NaN", "nan", "NA", "null", "NULL", "None"]
@@ -23,7 +23,7 @@ _PATTERNS = {
 _DAYS = ("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y")
 _CLOCKS = ("", " %H:%M", " %H:%M:%S", " %H:%M:%S.%f", " %I:%M %p", " %I:%M:%S %p", ", %H:%M:%S", ", %I:%M:%S %p")
 _RUN_TOGETHER = ("%Y%m%d", "%d%m%Y", "%m%d%Y", "%Y%m%d%H%M", "%Y%m%d%H%M%S", "%Y%m", "%d%m%y", "%m%d%y", "%y%m%d")
-"""Dates that are written as one number; the first form is read untold."""
+"""Dates that are written as one number; only the first form is read without ``--date_format``."""
 _UNITS = {"seconds": 1, "milliseconds": 10**3, "microseconds": 10**6, "nanoseconds": 10**9}
 _PLAUSIBLE = (100_000_000, 4_200_000_000)
 """Unix seconds from 1973 to 2103."""
@@ -59,7 +59,7 @@ def unit_of(first: float, last: float) -> int | None:
     return next(fits, None)
 
 
-def said(times: Times, count: int, reading: Reading) -> str:
+def describe(times: Times, count: int, reading: Reading) -> str:
     """Say how times were read."""
     if reading.in_order:
         return "the order of the log"
@@ -85,14 +85,14 @@ class TimeColumn:
         self._numbers, self._format = table, date_format
         (self._kind,) = self._first(f"SELECT column_type FROM (DESCRIBE {table}) WHERE column_name = 'time'")
         text = "decode(time)" if self._kind == "BLOB" else "time::VARCHAR"
-        # to trim all takes as long as to read dates
+        # trimming all of them would take as long as reading dates
         self._text = f"CASE WHEN prefix({text}, ' ') OR suffix({text}, ' ') THEN trim({text}) ELSE {text} END"
         self._zone = in_quotes(timezone or _UTC)
 
     def read(self) -> Times:
         """Put numbers in the place of the times, of dates microseconds; refuse what is no time."""
         try:
-            # dates without a zone are of this one; of a repeated hour, of the second one
+            # the zone of dates that name none; an hour that is repeated in autumn is its second one
             ask(self._connection, f"SET TimeZone = {self._zone}")
             times = self._read()
         except (duckdb.ConversionException, duckdb.NotImplementedException) as error:
@@ -120,11 +120,10 @@ class TimeColumn:
         return self._of_numbers(kind in _WHOLE_TYPES)
 
     def _first(self, query: str) -> Any:
-        """Return the first row of an answer."""
-        return ask(self._connection, query)[0]
+        return first_row(self._connection, query)
 
     def _found(self, table: str, wrong: str, value: str = "time") -> Any:
-        """Return how many rows there are, for how many something holds, and number and value of the first of these."""
+        """Return the number of rows, of those that are wrong, and the first wrong one with its value."""
         return self._first(
             f"SELECT count(*), count_if({wrong}), min(row) FILTER ({wrong}), arg_min({value}, row) FILTER ({wrong}) "
             f"FROM {table}"
@@ -138,13 +137,13 @@ class TimeColumn:
                 f"{row + 1}; an interaction without a time has no place in a sequence: leave these rows out"
             )
 
-    def _misfits(self, number: str, rows: str = "true") -> int:
+    def _count_misfits(self, number: str, rows: str = "true") -> int:
         """Return how many rows have no number."""
         return int(self._first(f"SELECT count(*) FROM {self._table} WHERE {rows} AND ({number}) IS NULL")[0])
 
     def _fits(self, number: str) -> bool:
         """Tell whether each row has a number; the first ones are asked first."""
-        return not (self._misfits(number, _FIRST_ROWS) or self._misfits(number))
+        return not (self._count_misfits(number, _FIRST_ROWS) or self._count_misfits(number))
 
     def _store(self, number: str) -> bool:
         """Make a table with numbers in the place of the times; tell whether each row has one."""
@@ -158,17 +157,18 @@ class TimeColumn:
         if whole and (form := self._run_together()) is not None:
             self._store(self._read_by(form))
             return self._seconds(f"dates like {form}", "true")
-        units = [f"time BETWEEN {_PLAUSIBLE[0] * size} AND {_PLAUSIBLE[1] * size}" for size in _UNITS.values()]
         _, large, *_ = self._found(self._numbers, f"time >= {_PLAUSIBLE[0]}")
-        found = [self._found(self._numbers, unit)[1:] for unit in units]
-        counts = [count for count, *_ in found]
-        if max(counts) < sum(counts) == large:
+        found: dict[str, list[Any]] = {}
+        for unit, size in _UNITS.items():
+            within = f"time BETWEEN {_PLAUSIBLE[0] * size} AND {_PLAUSIBLE[1] * size}"
+            _, *of_unit = self._found(self._numbers, within)
+            if of_unit[0]:
+                found[unit] = of_unit
+        if len(found) > 1 and large == sum(count for count, *_ in found.values()):
             shares = [
-                f"{count:,} in {name}, such as {value} in row {row + 1}"
-                for name, (count, row, value) in zip(_UNITS, found, strict=True)
-                if count
+                f"{count:,} in {unit}, such as {value} in row {row + 1}" for unit, (count, row, value) in found.items()
             ]
-            _, row, _ = min(one for one in found if one[0])
+            _, row, _ = min(found.values())
             raise UserError(
                 f"{self._where(row)}: {self._name!r} holds Unix times of several units: {'; '.join(shares)}; write all "
                 "of them in one"
@@ -184,32 +184,32 @@ class TimeColumn:
         counted = ", ".join(f"count(*) - count({date})" for date in dates)
         at_first = self._first(f"SELECT {counted} FROM {self._table} WHERE {_FIRST_ROWS}")
         asked = zip(_RUN_TOGETHER, dates, at_first, strict=True)
-        forms = [form for form, date, misfits in asked if not misfits and not self._misfits(date)]
+        forms = [form for form, date, misfits in asked if not misfits and not self._count_misfits(date)]
         if forms and "%Y%m%d" not in forms:
-            raise self._untold(forms)
+            raise self._ambiguous(forms)
         return "%Y%m%d" if forms else None
 
     def _of_texts(self) -> Times:
-        """Read texts in the first way in which all can be read; most ways fail at the first rows."""
+        """Read texts in the first form that fits all of them; most forms fail at the first rows."""
         ways = self._ways()
         misfits = {}
         for form, number in ways.items():
-            misfits[form] = self._misfits(number, _FIRST_ROWS)
+            misfits[form] = self._count_misfits(number, _FIRST_ROWS)
             if not misfits[form] and self._store(number):
                 break
         else:
-            raise self._misfit(ways[min(reversed(ways), key=misfits.__getitem__)])
+            raise self._error_of_misfits(ways[min(reversed(ways), key=misfits.__getitem__)])
         if form in (_WHOLE, _NUMBER):
             return self._of_numbers(form == _WHOLE)
         if form == _ISO:
             return self._seconds(form, f"NOT regexp_matches({self._text}, ':.*[A-Za-z+-]')")
         other = form.replace("%d/%m/", "%m/%d/")
         if other != form and other in ways and self._fits(ways[other]):
-            raise self._untold([form, other])
+            raise self._ambiguous([form, other])
         return self._seconds(f"dates like {form}", "false" if "%z" in form else "true")
 
-    def _untold(self, forms: list[str]) -> UserError:
-        """Say that dates could be of several forms, or are of one that is not read untold."""
+    def _ambiguous(self, forms: list[str]) -> UserError:
+        """Say that dates fit several forms, or one that is only read if it is named."""
         (example,) = self._first(f"SELECT arg_min({self._text}, row) FROM {self._table}")
         quoted = " or ".join(f'"{form}"' for form in forms)
         return UserError(
@@ -223,7 +223,7 @@ class TimeColumn:
         if self._format is not None:
             way = self._read_by(self._format)
             try:
-                self._misfits(way, "false")
+                self._count_misfits(way, "false")
             except duckdb.Error as error:
                 raise UserError(
                     f"--date_format={self._format!r} cannot be read: {str(error).splitlines()[0]}; write it like "
@@ -252,7 +252,7 @@ class TimeColumn:
         """Return dates of a form as microseconds; null before the year 1000, for a form takes 23 for the year 23."""
         return f"nullif(greatest(epoch_us({self._moment(form)}::TIMESTAMPTZ), {_YEAR_1000}), {_YEAR_1000})"
 
-    def _misfit(self, number: str) -> UserError:
+    def _error_of_misfits(self, number: str) -> UserError:
         """Name the values that do not fit, or those that are missing."""
         self._refuse_missing(f"{self._text} IN {tuple(MISSING_TEXTS)}")
         count, wrong, row, value = self._found(self._table, f"({number}) IS NULL", self._text)

@@ -14,9 +14,10 @@ from recbole.utils import InputType
 from torch import Tensor, nn
 
 from recbole_bert4rec.core.batching import covering_windows
-from recbole_bert4rec.core.losses import bpr_max, mask_weights, sampled_scores, sampled_softmax
+from recbole_bert4rec.core.losses import bpr_max, sampled_scores, sampled_softmax
 from recbole_bert4rec.core.objectives import next_items
 from recbole_bert4rec.core.sampling import SharedNegatives
+from recbole_bert4rec.core.softmax import mask_weights
 from recbole_bert4rec.options.kinds import Kind, one_of, real, whole
 from recbole_bert4rec.plugin.config import CAUSAL_MODELS
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset

@@ -16,14 +16,13 @@ from recbole_bert4rec.core.losses import (
     binary_cross_entropy,
     bpr,
     gbce_exponent,
-    mask_weights,
     sampled_scores,
     sampled_softmax,
 )
 from recbole_bert4rec.core.objectives import TrainingBatch, seen_pairs
 from recbole_bert4rec.core.ranker import Pairs, Ranker
 from recbole_bert4rec.core.sampling import SharedNegatives, items_outside
-from recbole_bert4rec.core.softmax import LogitOffset, cross_entropy
+from recbole_bert4rec.core.softmax import LogitOffset, cross_entropy, mask_weights
 from recbole_bert4rec.core.transformer import EncoderOptions
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
 from recbole_bert4rec.system.constants import PADDING, SAMPLED_LOSSES, UNCALIBRATED_LOSSES

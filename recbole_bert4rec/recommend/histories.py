@@ -179,7 +179,7 @@ def _numbers(values: pd.Series, name: str, dates: Dates) -> NDArray[np.float64]:
     """Return times as numbers; dates become Unix seconds."""
     import duckdb
 
-    from recbole_bert4rec.logs.read import fetch, keep
+    from recbole_bert4rec.logs.read import add_table, fetch
     from recbole_bert4rec.logs.times import TimeColumn
 
     try:
@@ -189,7 +189,7 @@ def _numbers(values: pd.Series, name: str, dates: Dates) -> NDArray[np.float64]:
     if not len(given):
         return np.empty(0)
     with duckdb.connect() as connection:
-        keep(connection, "kept", given)
+        add_table(connection, "kept", given)
         times = TimeColumn(connection, "kept", name, lambda row: "the histories", *dates).read()
         seconds = fetch(connection, f"SELECT ({times.sql})::DOUBLE AS seconds FROM kept ORDER BY row")["seconds"]
     return seconds.to_numpy()

@@ -26,7 +26,7 @@ _PACKAGES = ("recbole_bert4rec", "recbole", "torch", "numpy", "pandas", "scipy",
 
 
 def suppress_dependency_warnings() -> None:
-    """Hide warnings of RecBole and its dependencies, which users cannot change; a library undoes it afterwards."""
+    """Hide warnings of RecBole and its dependencies, which users cannot change."""
     for module in ("recbole", "ray", "hyperopt", "thop", "tensorboard", "torch.utils.tensorboard"):
         warnings.filterwarnings("ignore", module=rf"{module}(\.|$)")
 
@@ -37,8 +37,8 @@ def is_one_of_several() -> bool:
 
 
 def peak_memory_mb() -> float:
-    """Return the most memory that this process has held so far, in MB."""
-    if sys.platform == "linux":  # where getrusage counts the process that started this one, too
+    """Return the peak memory of this process so far, in MB."""
+    if sys.platform == "linux":  # where getrusage counts the parent process, too
         held = re.search(r"^VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text(), re.MULTILINE)
         if held:
             return int(held[1]) / 2**10
@@ -48,7 +48,7 @@ def peak_memory_mb() -> float:
 
 def environment() -> dict[str, Any]:
     """Return the versions of Python and packages, and the machine."""
-    import torch  # here, for a program that only shows its help imports this file
+    import torch  # here, for `--help` imports this file, too
 
     versions = {"python": platform.python_version()}
     for package in _PACKAGES:
@@ -66,7 +66,7 @@ def environment() -> dict[str, Any]:
 
 
 def commit() -> str | None:
-    """Return the git commit of this package's checkout, marked if files but results differ; None without one."""
+    """Return the git commit of this package's checkout, marked if a file but results differs; None without one."""
     folder = Path(__file__).resolve().parents[2]
     if not (folder / ".git").exists():
         return None

@@ -1,4 +1,4 @@
-"""The one exception for mistakes that a user can mend, and parts of its text: hints, reasons, shortened values."""
+"""The one exception for mistakes that a user can mend, and what its text is made of: hints, reasons, short values."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ def keep_made(made: Path, path: Path) -> None:
 
 
 def _flush(path: Path, access: int) -> None:
-    """Wait until the content of a file, or the names in a folder, are on the disk."""
+    """Wait until the content of a file, or the list of a folder's files, is on the disk."""
     opened = os.open(path, access)
     try:
         os.fsync(opened)

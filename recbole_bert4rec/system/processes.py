@@ -1,4 +1,4 @@
-"""Work in a process of its own: its memory is given back, and when it crashes or is killed nothing else does."""
+"""Work in a process of its own: its memory is given back, and a crash or a kill ends nothing else."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ The server imports the libraries once for all of them, which takes seconds.
 _NO_GUARD = 97
 """Exit code of a process that imported the program, which has no main guard, and so did not come to its work."""
 _GUARD = (
-    "a process that is being started imported this program, which would begin again in it: put its calls of run(), "
-    'compare() and tune() under if __name__ == "__main__": (docs/api.md has an example)'
+    "a new process imported this program and would run it again: put its calls of run(), compare() and tune() under "
+    'if __name__ == "__main__": (docs/api.md has an example)'
 )
 
 
@@ -44,7 +44,7 @@ def context() -> Any:
 
 @contextmanager
 def starting() -> Iterator[None]:
-    """Let signals wait until processes are started: a Ctrl-C of a terminal would end the server while it imports."""
+    """Let signals wait until processes are started: Ctrl-C in a terminal would end the server while it imports."""
     resource_tracker.ensure_running()  # which unblocks signals as it starts
     with deferred():
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # the server and its processes inherit it

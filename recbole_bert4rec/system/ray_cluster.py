@@ -21,12 +21,12 @@ def start_ray(address: str | None, show: Callable[[dict[str, Any]], None] | None
 
     ``show`` gets the lines of all workers' output; else they are in Ray's files alone.
     """
-    os.environ["RAY_AIR_NEW_OUTPUT"] = "0"  # which prints whatever `verbose` says
+    os.environ["RAY_AIR_NEW_OUTPUT"] = "0"  # the new output ignores `verbose`
     for name in ("ray.data", "ray.tune", "ray.train", "ray._private.authentication"):
         logging.getLogger(name).setLevel(logging.ERROR)
     how: dict[str, Any] = {"address": address}
     if address is None:
-        # else Ray turns the loopback address into the machine's and listens to the network
+        # or Ray would replace the loopback address by the machine's and listen to the network
         os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
         ray_constants.ENABLE_RAY_CLUSTER = False
         how = {"address": "local", "include_dashboard": False, "_node_ip_address": "127.0.0.1"}

@@ -1,28 +1,24 @@
-"""Changes that end with a ``with`` block, of an attribute or the environment; and modules as another file sees them."""
+"""Changes of an attribute or the environment that end with a ``with`` block; and stand-ins for modules."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from types import ModuleType
 from typing import Any
-
-_ABSENT = object()
 
 
 @contextmanager
 def replaced(owner: object, name: str, value: object) -> Iterator[None]:
     """Let ``owner.name`` be ``value`` inside the block, also where there is no such attribute."""
-    before = getattr(owner, name, _ABSENT)
-    setattr(owner, name, value)
-    try:
-        yield
-    finally:
-        if before is _ABSENT:
-            delattr(owner, name)
+    with ExitStack() as after:
+        if hasattr(owner, name):
+            after.callback(setattr, owner, name, getattr(owner, name))
         else:
-            setattr(owner, name, before)
+            after.callback(delattr, owner, name)
+        setattr(owner, name, value)
+        yield
 
 
 @contextmanager
@@ -37,7 +33,7 @@ def restored_environment() -> Iterator[None]:
 
 
 class StandIn(ModuleType):
-    """Everything of ``module``, with some of its names changed.
+    """A module that has everything of ``module``, with some of its names changed.
 
     ``replaced(recbole.trainer.trainer, "torch", StandIn(torch, load=...))`` changes what ``torch.load`` means in that
     one file of RecBole; every other user of torch, in any thread, keeps torch's own.

@@ -10,7 +10,7 @@ from types import ModuleType
 
 
 class WhenImported(MetaPathFinder):
-    """Calls a function after each of some modules is imported, and at once if one is there."""
+    """Call a function after each import of some modules, and at once if one is imported already."""
 
     def __init__(self, names: Sequence[str], call: Callable[[], object]) -> None:
         self._names, self._call = names, call

@@ -1,4 +1,4 @@
-"""The one way to read YAML: plain values."""
+"""Read YAML, everywhere in the same way, as plain values."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class FileOptions(dict[str, Any]):
 
 
 class _Loader(yaml.SafeLoader):
-    """Safe, and 1e-3 is a number, as RecBole's own loader has it; a key that stands twice is a mistake."""
+    """A safe loader for which 1e-3 is a number, as for RecBole's own; a repeated key is a mistake."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         lines: dict[str, int] = {}

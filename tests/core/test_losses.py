@@ -21,12 +21,11 @@ from recbole_bert4rec.core.losses import (
     bpr,
     bpr_max,
     gbce_exponent,
-    mask_weights,
     sampled_scores,
     sampled_softmax,
 )
 from recbole_bert4rec.core.sampling import Negatives, SharedNegatives
-from recbole_bert4rec.core.softmax import LogitOffset, cross_entropy
+from recbole_bert4rec.core.softmax import LogitOffset, cross_entropy, mask_weights
 
 ROOT = Path(__file__).parents[2]
 

@@ -7,9 +7,8 @@ import torch
 
 from recbole_bert4rec.core import reference
 from recbole_bert4rec.core.encoder import BERT4RecEncoder
-from recbole_bert4rec.core.losses import mask_weights
 from recbole_bert4rec.core.objectives import append_mask
-from recbole_bert4rec.core.softmax import cross_entropy
+from recbole_bert4rec.core.softmax import cross_entropy, mask_weights
 from recbole_bert4rec.core.transformer import EncoderOptions
 
 N_ITEMS, MAX_LENGTH = 30, 9

@@ -155,7 +155,7 @@ def test_a_folder_of_parquet_needs_no_slash(tmp_path: Path, monkeypatch: pytest.
 
 def test_a_signal_ends_a_query_at_once(tmp_path: Path) -> None:
     begin = time.monotonic()
-    with handled(), pytest.raises(Interrupted), connected(tmp_path) as connection:
+    with handled(), pytest.raises(Interrupted), connected(tmp_path) as (connection, _):
         threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGTERM)).start()
         ask(connection, "SELECT sum(hash(a.range + b.range)) FROM range(1000000) a, range(1000000) b")
     assert time.monotonic() - begin < 30

@@ -20,7 +20,7 @@ from recbole.utils import get_model
 from recbole_bert4rec import BERT4Rec, compare, load, run, tune
 from recbole_bert4rec.checkpoints import read
 from recbole_bert4rec.cli.main import main
-from recbole_bert4rec.core.losses import mask_weights
+from recbole_bert4rec.core.softmax import mask_weights
 from recbole_bert4rec.options import user_models
 from recbole_bert4rec.options.user_models import chosen, known_as
 from recbole_bert4rec.system.errors import UserError

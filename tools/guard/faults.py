@@ -80,7 +80,7 @@ FAULTS = (
     ),
     _fault(
         "loss by mask for by sequence",
-        "core/losses.py",
+        "core/softmax.py",
         'if loss_mean == "mask":',
         'if loss_mean != "mask":',
         "loss-bpr",
@@ -264,7 +264,7 @@ FAULTS = (
     ),
     _fault(
         "rows without a user kept as one",
-        "logs/events.py",
+        "logs/ids.py",
         '" FROM log JOIN of_c0 ON',
         '" FROM log LEFT JOIN of_c0 ON',
         "gaps",
