@@ -268,20 +268,26 @@ def test_without_a_gpu_the_processor_is_taken_and_what_cannot_be_followed_is_a_w
     assert warned in caplog.text if warned else not caplog.records
 
 
-@pytest.mark.parametrize("model", ["SASRec", "Pop"])
+TYPED = [("BERT4Rec", name, "x") for name in ("load_col", "rm_dup_inter", "threshold", "metric_decimal_place")]
+TYPED += [("BPR", "embedding_size", "abc"), ("BPR", "learning_rate", "auto"), ("BPR", "epochs", "auto")]
+TYPED += [("SASRec", "use_gpu", 1)]
+OF_OTHERS = [
+    ({"topk": "abc"}, "`topk`.*'abc'"),
+    ({"metrics": ["NDGC"]}, "NDCG"),
+    ({"valid_metric": "NDCG@7"}, "`valid_metric`"),
+    ({"eval_args": {"mode": "labeled"}}, "labeled"),
+    ({"candidates": "authors"}, "`candidates`"),
+    ({"item_inter_num_interval": "5"}, "`item_inter_num_interval`"),
+]
+
+
 @pytest.mark.parametrize(
-    ("option", "named"),
-    [
-        ({"topk": "abc"}, "`topk`.*'abc'"),
-        ({"metrics": ["NDGC"]}, "NDCG"),
-        ({"valid_metric": "NDCG@7"}, "`valid_metric`"),
-        ({"eval_args": {"mode": "labeled"}}, "labeled"),
-        ({"candidates": "authors"}, "`candidates`"),
-        ({"item_inter_num_interval": "5"}, "`item_inter_num_interval`"),
-    ],
+    ("model", "option", "named"),
+    [(model, *row) for model in ("SASRec", "Pop") for row in OF_OTHERS]
+    + [(model, {name: value}, rf"`{name}` must be .*{value!r}") for model, name, value in TYPED],
     ids=str,
 )
-def test_of_other_models_metrics_and_what_all_models_follow_are_checked(
+def test_of_other_models_metrics_and_what_all_models_follow_and_types_of_recboles_options_are_checked(
     model: str, option: dict[str, Any], named: str
 ) -> None:
     with pytest.raises(UserError, match=named):

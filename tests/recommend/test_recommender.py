@@ -334,6 +334,7 @@ def test_a_process_with_neither_recbole_nor_data_recommends(small: Trained, mode
     histories = list(small.histories()[0].values())[:3]
     program = f"""{BLOCKED}
 from recbole_bert4rec import load
+import recbole_bert4rec.recommend.bulk
 print(load({str(Path(small.file).resolve())!r}).recommend({histories!r}, k=3)["item_id"].tolist())
 print("recbole" in sys.modules, "matplotlib" in sys.modules)
 """
