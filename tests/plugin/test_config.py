@@ -130,8 +130,7 @@ def test_precedence_is_command_line_then_dictionary_then_file_then_ours(
     file = tmp_path / "a.yaml"
     file.write_text("mask_ratio: 0.3\nft_ratio: 0.4\nn_layers: 3\n")
     monkeypatch.setattr("sys.argv", ["x", "--n_layers=4"])
-    dictionary = {"ft_ratio": 0.6, "n_layers": 5, "transform": "mask_itemseq", **QUIET}  # which is done anyway
-    config = Config("BERT4Rec", "ml-100k", [str(file)], dictionary)
+    config = Config("BERT4Rec", "ml-100k", [str(file)], {"ft_ratio": 0.6, "n_layers": 5, **QUIET})
     assert (config["mask_ratio"], config["ft_ratio"], config["n_layers"]) == (0.3, 0.6, 4)
     assert config["transform"] is None
     assert config["train_neg_sample_args"]["distribution"] == "none"
