@@ -11,7 +11,6 @@ import yaml
 
 from recbole_bert4rec.core.encoder import ACTIVATIONS, EncoderOptions
 from recbole_bert4rec.options.checks import known_to_recbole, mistakes_of_options
-from recbole_bert4rec.options.kinds import misfits, real
 from recbole_bert4rec.options.table import (
     FIXED_ON_RESUME,
     FOLLOWED_BY_ALL,
@@ -19,10 +18,8 @@ from recbole_bert4rec.options.table import (
     OURS_ONLY,
     PROTOCOL,
     RECBOLES,
-    SECTIONS,
-    SOURCES,
+    SHAPES_DATA,
     default,
-    opt,
 )
 from recbole_bert4rec.plugin.config import Layers, PluginConfig
 from recbole_bert4rec.system.environment import shipped
@@ -63,16 +60,16 @@ def test_a_bad_value_is_named_with_its_option(key: str, value: Any) -> None:
     assert f"is {value!r}" in mistake
 
 
+def test_a_number_that_no_float_holds_is_refused_and_shown_in_short() -> None:
+    (mistake,) = mistakes_of_options({**DEFAULTS, "weight_decay": 10**400}, (), {})
+    assert "`weight_decay`" in mistake
+    assert len(mistake) < 200
+
+
 def test_every_checked_option_has_a_bad_value_above_and_a_default() -> None:
     checked = {name for name, option in OPTIONS.items() if not option.kind.accepts(object())}
     assert {key for key, _ in BAD_PAIRS} == checked
     assert all(name in DEFAULTS for name in checked)
-
-
-def test_a_number_that_no_float_holds_is_refused_and_shown_in_short() -> None:
-    (message,) = misfits({"x": 10**400}, {"x": real(0)})
-    assert "`x`" in message
-    assert len(message) < 200
 
 
 def test_nobody_can_change_a_default_by_accident() -> None:
@@ -92,13 +89,6 @@ def test_an_option_is_shared_if_another_model_of_recbole_has_it() -> None:
     assert not known_to_recbole() & FOLLOWED_BY_ALL
 
 
-def test_each_option_stands_once_with_one_source_and_words_that_are_known() -> None:
-    assert len(OPTIONS) == sum(map(len, SECTIONS.values()))
-    assert all(len(option.words & SOURCES.keys()) == 1 for option in OPTIONS.values())
-    with pytest.raises(ValueError, match="fixt"):
-        opt(1, real(0), "paper fixt")
-
-
 def test_the_encoder_takes_its_defaults_and_all_activations_from_the_table() -> None:
     options = EncoderOptions(n_items=9, max_length=5)
     named = [field.name for field in fields(options) if field.name in OPTIONS]
@@ -114,6 +104,7 @@ def test_every_option_that_makes_weights_or_state_must_be_the_checkpoints() -> N
         *FIXED_ON_RESUME
     }
     assert {"eval_args", "exclude_seen", "candidates", "valid_metric"} <= {*PROTOCOL}
+    assert {"exact_time", "valid_users", "candidates", "window", "objective", "training_rows"} <= {*SHAPES_DATA}
     assert "epochs" not in {*FIXED_ON_RESUME, *PROTOCOL}
 
 
@@ -128,6 +119,7 @@ def test_every_option_that_makes_weights_or_state_must_be_the_checkpoints() -> N
         ({"prop_sliding_window": 0.3}, "BERT4Rec", "prop_sliding_window"),
         ({"train_batch_size": 64, "batch_sequences": 4}, "BERT4Rec", "train_batch_size"),
         ({"num_layers": 2}, "BERT4Rec", "num_layers"),  # GRU4Rec's
+        ({"learner": "sparse_adam"}, "SASRec", None),  # which is no learner of ours
         ({"window": "last", "exclude_seen": True, "hidden_size": 32}, "GRU4Rec", "window"),
     ],
     ids=str,
@@ -149,22 +141,10 @@ def test_all_misspelt_options_are_refused_for_every_model_with_the_nearest_name(
         assert f"`{name}`" in str(error.value)
 
 
-@pytest.mark.parametrize("model", ["BERT4Rec", "SASRec"])
-def test_unknown_options_are_accepted_where_the_user_says_so(model: str) -> None:
-    assert make_config(model, my_note="x", allow_unknown=True, train_neg_sample_args=None)["my_note"] == "x"
-
-
 def test_a_gap_in_eval_args_is_filled_with_leave_one_out_in_order_of_time() -> None:
     arguments = make_config(eval_args={"mode": "uni20"})["eval_args"]
-    assert (arguments["split"], arguments["order"], arguments["mode"]["test"]) == (
-        {"LS": "valid_and_test"},
-        "TO",
-        "uni20",
-    )
-
-
-def test_the_values_of_other_models_are_left_to_them() -> None:
-    assert make_config("SASRec", learner="sparse_adam", train_neg_sample_args=None)["learner"] == "sparse_adam"
+    wanted = {"LS": "valid_and_test"}, "TO", "uni20"
+    assert (arguments["split"], arguments["order"], arguments["mode"]["test"]) == wanted
 
 
 @pytest.mark.parametrize(
@@ -234,10 +214,11 @@ def test_what_recbole_understands_is_no_mistake(change: dict[str, Any]) -> None:
         ("epochs", "3", 3),
         ("learning_rate", "1e-3", 0.001),
         ("wandb_project", "2026-11-25", "2026-11-25"),
+        ("my_note", "x", "x"),
     ],
 )
 def test_texts_and_floats_are_the_numbers_that_an_option_takes(model: str, option: str, text: Any, value: Any) -> None:
-    assert make_config(model, **{option: text})[option] == value
+    assert make_config(model, **{option: text}, allow_unknown=True)[option] == value
 
 
 @pytest.mark.parametrize("model", ["BERT4Rec", "SASRec"])

@@ -104,6 +104,19 @@ def test_what_cannot_be_a_model_is_refused_in_one_line(model: Any, named: str, m
     assert "\n" not in str(caught.value)
 
 
+def test_mistakes_in_options_and_defaults_of_a_users_model_are_refused(module: str) -> None:
+    for model, option, named in (
+        ("Mine", {"factr": 1.0}, "`factr`.*`factor`"),
+        ("Mine", {"mask_ratio": 3.0}, "`mask_ratio`"),
+        ("MySASRec", {"weight_of_los": 1.0}, "`weight_of_los`"),
+    ):
+        with pytest.raises(UserError, match=named):
+            make_config(f"{module}:{model}", **option)
+    Path("Mine.yaml").write_text("factor: [\n")
+    with pytest.raises(UserError, match=r"Mine\.yaml"):
+        make_config(f"{module}:Mine")
+
+
 def test_a_subclass_has_its_parents_defaults_then_its_own_and_the_users(module: str) -> None:
     config = make_config(f"{module}:Mine", mask_ratio=0.4)
     parents = make_config("BERT4Rec")
@@ -113,27 +126,6 @@ def test_a_subclass_has_its_parents_defaults_then_its_own_and_the_users(module: 
     assert config["n_layers"] == parents["n_layers"]
     assert config["train_neg_sample_args"]["distribution"] == parents["train_neg_sample_args"]["distribution"]
     assert make_config(f"{module}:Mine", factor=0.25, epochs=7)["factor"] == 0.25
-
-
-@pytest.mark.parametrize(
-    ("model", "option", "named"),
-    [
-        ("Mine", {"factr": 1.0}, "`factr`.*`factor`"),
-        ("Mine", {"mask_ratio": 3.0}, "`mask_ratio`"),
-        ("MySASRec", {"weight_of_los": 1.0}, "`weight_of_los`"),
-    ],
-)
-def test_mistakes_in_options_of_a_users_model_are_refused(
-    model: str, option: dict[str, Any], named: str, module: str
-) -> None:
-    with pytest.raises(UserError, match=named):
-        make_config(f"{module}:{model}", **option)
-
-
-def test_a_mistake_in_the_file_of_defaults_names_the_file(module: str) -> None:
-    Path("Mine.yaml").write_text("factor: [\n")
-    with pytest.raises(UserError, match=r"Mine\.yaml"):
-        make_config(f"{module}:Mine")
 
 
 def test_the_logits_are_those_that_the_loss_is_made_of(options: dict[str, Any]) -> None:
@@ -249,13 +241,7 @@ def test_only_a_class_that_the_user_names_is_loaded(
     found.model.load_state_dict(network.state_dict())
     assert found.evaluate(test, load_best_model=False) == result.test_result
 
-
-def test_serve_loads_the_class_that_the_user_names(
-    module: str, write_inter: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
     app = pytest.importorskip("recbole_bert4rec.serving.app", reason="the service needs `[serve]`")
-    result = run(model=f"{module}:Mine", **request_of(write_inter, epochs=1))
-    monkeypatch.setattr(user_models, "_KNOWN", {})
     served: list[Any] = []
     monkeypatch.setattr(app, "serve", lambda *given: served.extend(given))
     assert main(["serve", f"--checkpoint={result.checkpoint}", f"--model={module}:Mine", "--device=cpu"]) == 0

@@ -19,6 +19,7 @@ from recbole.data.utils import load_split_dataloaders
 from recbole_bert4rec.plugin.loading import CheckedLoading
 from recbole_bert4rec.plugin.split import split_rows
 from recbole_bert4rec.system.errors import UserError
+from tests.helpers.data import benchmark_files
 from tests.helpers.runs import make_config, make_trainer, prepare
 from tests.helpers.small import start
 
@@ -88,23 +89,12 @@ def test_saved_loaders_made_with_other_options_are_not_used_again(options: dict,
 
 
 def test_recboles_models_read_benchmark_files_with_column_names_of_ones_own(tmp_path: Path) -> None:
-    folder = tmp_path / "data" / "bench"
-    folder.mkdir(parents=True)
-    for name in ("train", "valid", "test"):
-        lines = [f"u{user}\ti{user} i{user + 1}\ti{user + 2}" for user in range(9)]
-        header = "user_id:token\tmovie_list:token_seq\tmovie:token"
-        (folder / f"bench.{name}.inter").write_text("\n".join([header, *lines]) + "\n")
-    options = {
-        "data_path": str(tmp_path / "data"),
-        "benchmark_filename": ["train", "valid", "test"],
-        "ITEM_ID_FIELD": "movie",
-        "alias_of_item_id": ["movie_list"],
-        "load_col": {"inter": ["user_id", "movie_list", "movie"]},
-    }
+    rows = [(f"u{user}", f"i{user} i{user + 1}", f"i{user + 2}") for user in range(9)]
+    options = benchmark_files(tmp_path, dict.fromkeys(("train", "valid", "test"), rows), "movie")
 
     class Checked(CheckedLoading, SequentialDataset):
         pass
 
-    config = make_config("SASRec", "bench", **options, loss_type="CE", train_neg_sample_args=None)
+    config = make_config("SASRec", **options, loss_type="CE", train_neg_sample_args=None)
     train, *_ = data_preparation(config, Checked(config))
     assert make_trainer(config, train).model.calculate_loss(next(iter(train))).isfinite()

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from recbole_bert4rec import UserError, append_items, checkpoints, load
+from recbole_bert4rec import UserError, append_items, checkpoints, compare, load, tune
 from recbole_bert4rec.plugin.loading import item_tokens
 from recbole_bert4rec.plugin.model import BERT4Rec
 from recbole_bert4rec.training.record import read_record
@@ -173,6 +173,17 @@ def test_what_does_not_agree_is_refused_by_name_before_the_data_are_read(
     asked = {**grown, "dataset": "absent", **options}
     with pytest.raises(UserError, match=named):
         run(model=asked.pop("model", None), dataset=asked.pop("dataset"), options=asked)
+
+
+def test_searches_and_comparisons_refuse_a_warm_start(grown: dict[str, Any]) -> None:
+    Path("space").write_text("learning_rate choice [0.001]\n")
+    fixed = {name: grown[name] for name in ("warm_start", "data_path")}
+    for ask in (
+        lambda: tune("BERT4RecPlus", grown["dataset"], "space", fixed),
+        lambda: compare(["BERT4RecPlus", "SASRecPlus"], grown["dataset"], options=fixed),
+    ):
+        with pytest.raises(UserError, match="`warm_start`"):
+            ask()
 
 
 class WithTable(BERT4Rec):
