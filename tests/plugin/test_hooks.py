@@ -44,14 +44,11 @@ print({state_of(hook) for hook in HOOKS} == {"made"})
 @pytest.mark.parametrize(
     "first",
     [
-        "import recbole_bert4rec, recbole",
         "import recbole.config, recbole_bert4rec",
-        "import recbole.quick_start, recbole_bert4rec",
         "import recbole_bert4rec.training.record",
         "import recbole_bert4rec.plugin.compat",
         "import recbole_bert4rec.plugin.model",
         "import recbole_bert4rec.experiments.tune",
-        "from recbole_bert4rec import run",
     ],
 )
 @pytest.mark.slow
