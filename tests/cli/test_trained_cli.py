@@ -152,7 +152,6 @@ WRONG = [
     ([*INPUT, "--exclude=no.txt"], "--exclude=no.txt"),
     ([*INPUT, "--exclude=not.txt"], "26 items, such as 'i"),
     ([*INPUT, "--filter_viewd=True"], "`--filter_viewed`"),
-    (["evaluate", "--input=bare.csv"], "26 items, such as 'i"),
     (["evaluate", "--input=single.csv"], "there is no history"),
     (["evaluate", "--topk=ten"], "--topk: 'ten'"),
     (["evaluate", "--targets=log.csv"], "--input"),

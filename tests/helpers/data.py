@@ -25,16 +25,15 @@ def interactions_of(source: InteractionFile) -> pd.DataFrame:
     return pd.concat(source.parts(), ignore_index=True)
 
 
-def inter_writer(tmp_path: Path) -> Callable[..., dict[str, Any]]:
-    """What ``write_inter`` is, for any folder."""
+def inter_writer(folder: Path) -> Callable[..., dict[str, Any]]:
+    """Return a function that writes data/NAME/NAME.inter in a folder, and returns the options that load it."""
 
     def write(rows: Iterable[tuple[Any, ...]], name: str = "toy", header: str | None = None) -> dict[str, Any]:
-        folder = tmp_path / "data" / name
-        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "data" / name).mkdir(parents=True, exist_ok=True)
         header = "user_id:token\titem_id:token\ttimestamp:float" if header is None else header
         lines = [header, *("\t".join(map(str, row)) for row in rows)]
-        (folder / f"{name}.inter").write_text("\n".join(lines) + "\n" if header else "")
-        return {"dataset": name, "data_path": str(tmp_path / "data")}
+        (folder / "data" / name / f"{name}.inter").write_text("\n".join(lines) + "\n" if header else "")
+        return {"dataset": name, "data_path": str(folder / "data")}
 
     return write
 

@@ -145,15 +145,6 @@ def test_a_resumed_run_ends_as_an_uninterrupted_one_and_does_not_read_the_file_a
         run(resume=str(stopped.checkpoint), options={"warm_start": old.file, "epochs": 9})
 
 
-def test_resuming_without_a_name_takes_a_run_that_began_with_the_same_file(
-    old: Old, grown: dict[str, Any], tmp_path: Path
-) -> None:
-    options = {**grown, "epochs": 1, "checkpoint_dir": str(tmp_path / "runs")}
-    anew = run(model="BERT4RecPlus", options={**SMALL, **options, "warm_start": None})
-    warm, again = (run(model="BERT4RecPlus", options=options, resume=True) for _ in range(2))
-    assert again.checkpoint == warm.checkpoint != anew.checkpoint
-
-
 @pytest.mark.parametrize(
     ("options", "named"),
     [
