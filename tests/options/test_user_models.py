@@ -84,9 +84,9 @@ def test_classes_of_recbole_and_ours_are_known_already(model: type) -> None:
     assert get_model(known_as(model)) is model
 
 
-@pytest.mark.parametrize(
-    ("model", "named"),
-    [
+def test_what_cannot_be_a_model_and_mistakes_in_its_options_and_defaults_are_refused(module: str) -> None:
+    Path("my_broken.py").write_text("import absent\n")
+    for refused, named in (
         ("nowhere.models:Mine", "nowhere"),
         ("my_models:Min", "Mine"),
         ("my_models:Other", "MySASRec"),
@@ -95,16 +95,10 @@ def test_classes_of_recbole_and_ours_are_known_already(model: type) -> None:
         ("my_broken:Mine", "'absent'"),
         (dict, "dict"),
         (SequentialRecommender, "SequentialRecommender"),  # which is abstract
-    ],
-)
-def test_what_cannot_be_a_model_is_refused_in_one_line(model: Any, named: str, module: str) -> None:
-    Path("my_broken.py").write_text("import absent\n")
-    with pytest.raises(UserError, match=named) as caught:
-        known_as(model)
-    assert "\n" not in str(caught.value)
-
-
-def test_mistakes_in_options_and_defaults_of_a_users_model_are_refused(module: str) -> None:
+    ):
+        with pytest.raises(UserError, match=named) as caught:
+            known_as(refused)
+        assert "\n" not in str(caught.value)
     for model, option, named in (
         ("Mine", {"factr": 1.0}, "`factr`.*`factor`"),
         ("Mine", {"mask_ratio": 3.0}, "`mask_ratio`"),

@@ -120,6 +120,11 @@ def test_hyper_tuning_of_recbole_tunes_our_model(write_inter: Any) -> None:
     assert again["best_valid_score"] == max(result["best_valid_score"] for result in tuning.params2result.values())
 
 
+def test_functions_that_travel_to_other_processes_bring_our_package_along() -> None:
+    for function in (quick_start.run_recboles, quick_start.objective_function):
+        assert b"recbole_bert4rec.plugin.hooks" in pickle.dumps(function)
+
+
 def test_another_series_of_recbole_and_pandas_3_are_refused_and_another_release_warned_of(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
