@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from recbole_bert4rec.core.fast import attention as module
 from recbole_bert4rec.core.fast.attention import Mask, attention
 from recbole_bert4rec.core.fast.products import by_onednn, onednn_multiplies
-from tests.helpers.extras import needs_a_switch
+from tests.helpers.processors import needs_a_switch
 
 
 def naive(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, n_heads: int, mask: Mask) -> torch.Tensor:

@@ -14,7 +14,7 @@ from recbole_bert4rec.core.encoder import ACTIVATIONS
 from recbole_bert4rec.core.fast import layers
 from recbole_bert4rec.core.fast.layers import Linear, feed_forward, linear
 from recbole_bert4rec.core.fast.products import by_onednn
-from tests.helpers.extras import needs_a_switch
+from tests.helpers.processors import needs_a_switch
 
 pytestmark = needs_a_switch
 Tensors = list[torch.Tensor]

@@ -20,7 +20,7 @@ from recbole_bert4rec.core.fast.products import (
 from recbole_bert4rec.plugin import trainer
 from recbole_bert4rec.training.run import run
 from tests.helpers.data import CYCLE
-from tests.helpers.extras import needs_a_switch
+from tests.helpers.processors import needs_a_switch
 from tests.helpers.runs import QUIET
 
 

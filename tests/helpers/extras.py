@@ -1,10 +1,9 @@
-"""What tests need of the machine: those whose libraries or instructions it lacks are skipped, and say so."""
+"""What tests need of the extras: those whose libraries are not installed are skipped, and say so."""
 
 from __future__ import annotations
 
 import pytest
 
-from recbole_bert4rec.core.fast import products
 from recbole_bert4rec.system.environment import EXTRAS, is_installed
 
 
@@ -14,4 +13,3 @@ def missing(extra: str) -> list[str]:
 
 
 needs_onnx = pytest.mark.skipif(bool(missing("onnx")), reason="the extra [onnx] is not installed")
-needs_a_switch = pytest.mark.skipif(products._SWITCH is None, reason="torch has no switch between the libraries")
