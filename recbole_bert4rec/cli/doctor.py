@@ -1,4 +1,4 @@
-"""``doctor``: libraries that are installed or missing, what does not work without them, and changes of RecBole."""
+"""``doctor``: which libraries are installed or missing, what needs them, and the changes of RecBole."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _PURPOSES = {
     "serve": "the service",
     "onnx": "export, and models that were exported",
 }
-"""What does not work without the libraries of an extra, or of none, by the extra's name."""
+"""What does not work without the libraries of an extra; "" stands for no extra."""
 _MODULES = {"scikit-learn": "sklearn", "PyYAML": "yaml", "ray[tune]": "ray.tune"}
-"""Modules of packages of another name."""
+"""Modules of packages whose names differ."""
 
 
 def add_to(commands: Commands[Parser]) -> None:
@@ -37,7 +37,7 @@ def add_to(commands: Commands[Parser]) -> None:
 
 
 def main() -> int:
-    """Print whether BERT4Rec can run or what mends it, versions and changes of RecBole; return 1 if it cannot run."""
+    """Print whether BERT4Rec can run or how to mend it, versions, and changes; return 1 if it cannot run."""
     warnings.simplefilter("ignore")  # of libraries, which users cannot change
     purposes = {f"recbole=={SUPPORTED_RECBOLE}": {_EVERYTHING}}
     for extra, requirement in _requirements():
@@ -71,7 +71,7 @@ def main() -> int:
 
 
 def _requirements() -> Iterator[tuple[str, str]]:
-    """Yield extras and their requirements: of a checkout, which may be newer than its installation, or the wheel."""
+    """Yield extras and their requirements, from a checkout, which may be newer than its installation, or a wheel."""
     checkout = ConfigParser()
     if checkout.read(Path(__file__).resolve().parents[2] / "setup.cfg"):
         of_extras = {"": checkout["options"]["install_requires"], **checkout["options.extras_require"]}
@@ -85,7 +85,7 @@ def _requirements() -> Iterator[tuple[str, str]]:
 
 
 def _version_and_fault(package: str) -> tuple[str, str]:
-    """Return the version of a package, and why it does not work; the second is empty if it does."""
+    """Return the version of a package, and why it does not work, or ""."""
     try:
         version = metadata.version(package.partition("[")[0])
     except metadata.PackageNotFoundError:
@@ -98,14 +98,14 @@ def _version_and_fault(package: str) -> tuple[str, str]:
 
 
 def _remedy(requirements: Iterable[str]) -> str:
-    """Return the command that installs packages; RecBole without the dependencies of its metadata."""
+    """Return the command that installs packages; RecBole's own dependencies are left out."""
     others = [shlex.quote(requirement) for requirement in requirements if not requirement.startswith("recbole=")]
     commands = [f"pip install --upgrade {' '.join(others)}"] if others else []
     return " && ".join(commands + [INSTALL_RECBOLE] * (len(others) < len([*requirements])))
 
 
 def _changes() -> tuple[str | None, list[str]]:
-    """Return why RecBole is not changed, or None, and lines of the changes."""
+    """Return why RecBole is not changed, or None, and lines that describe the changes."""
     try:
         from recbole_bert4rec.plugin.hooks import HOOKS, state_of
     except Exception as error:  # a library that does not fit may raise anything

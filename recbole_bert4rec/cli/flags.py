@@ -1,4 +1,4 @@
-"""Flags that several commands have, the types of their values, and the options that stand beside a command's flags."""
+"""Flags that several commands share, the types of their values, and options among the words of a command."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HELP = ("-h", "--help")
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser of whole names, whose mistakes are one line without the usage before it."""
+    """A parser that takes only full names, and whose mistakes are one line without the usage before it."""
 
     def __init__(self, **more: Any) -> None:
         super().__init__(**more, allow_abbrev=False)
@@ -34,7 +34,7 @@ Commands = argparse._SubParsersAction  # of `Parser`; argparse has no other name
 
 
 def add_command(commands: Commands[Parser], name: str, purpose: str, *parents: Parser, **defaults: Any) -> Parser:
-    """Add a command; ``execute`` is called with its flags, and ``left_behind`` is said when it is interrupted."""
+    """Add a command; ``execute`` is called with its flags, and ``left_behind`` is printed if it is interrupted."""
     parser = commands.add_parser(name, help=purpose, description=f"{purpose[0].upper()}{purpose[1:]}.", parents=parents)
     parser.set_defaults(**defaults)
     parser.add_argument("--debug", action="store_true", help="show the traceback of whatever goes wrong")
@@ -57,7 +57,7 @@ def from_1(text: str) -> int:
 
 
 def files(text: str) -> list[str]:
-    """Return the paths of several files of options, or that of one whose name has spaces."""
+    """Return the paths of several configuration files, or of one whose name has spaces."""
     try:
         return [find_config(name) for name in ([text] if os.path.isfile(text) else text.split())]
     except UserError as error:
@@ -65,21 +65,21 @@ def files(text: str) -> list[str]:
 
 
 def of_training(can_be_verbose: bool = False) -> Parser:
-    """Return the flags of the commands that train: what, on which data, by which options, and what the screen shows."""
+    """Return the flags of commands that train: model, data, options, and what the screen shows."""
     parser = Parser(add_help=False)
     parser.set_defaults(takes_options=True)
     add = parser.add_argument_group("model and data").add_argument
-    text = f"name of the model (default: {DEFAULT_NAMES['model']}), or MODULE:CLASS of one of your own; several, with "
-    text += "commas between, are compared, the first with each other one"
+    text = f"name of the model (default: {DEFAULT_NAMES['model']}), or MODULE:CLASS of one of your own; several names "
+    text += "with commas are compared, the first with each other one"
     add("--model", "-m", help=text)
     text = f"name of the data set (default: {DEFAULT_NAMES['dataset']}), or a log: {FORMATS}"
     add("--dataset", "-d", help=text)
     text = "YAML files, or names of properties/recipe, separated by spaces; or one file; later ones win"
     add("--config_files", type=files, default=[], metavar="FILES", help=text)
-    text = "time of training and validation, such as 10m, whatever the epochs; without early stopping"
+    text = "time for training and validation, such as 10m, whatever the epochs; without early stopping"
     add("--budget", type=seconds, metavar="TIME", help=text)
     add = parser.add_mutually_exclusive_group().add_argument
-    text = "show warnings and mistakes alone; log files have everything"
+    text = "show only warnings and mistakes; log files have everything"
     add("--quiet", dest="screen", action="store_const", const=QUIET, default=SHORT, help=text)
     if can_be_verbose:
         add("--verbose", dest="screen", action="store_const", const=VERBOSE, help="show all that RecBole logs")
@@ -87,7 +87,7 @@ def of_training(can_be_verbose: bool = False) -> Parser:
 
 
 def of_several_runs() -> Parser:
-    """Return the flags of a comparison, which ``run`` has, too."""
+    """Return the flags of a comparison, which ``run`` also has."""
     parser = Parser(add_help=False)
     add = parser.add_argument_group("how many runs, tested how").add_argument
     add("--seeds", type=int, help="runs of each model, with seeds that count up from `seed`; the runs are compared")
@@ -102,14 +102,14 @@ def of_ray() -> Parser:
     """Return the flags that hand a command's work to Ray."""
     parser = Parser(add_help=False)
     add = parser.add_argument_group("several processes or machines, by Ray").add_argument
-    add("--engine", choices=["ray"], help="work in processes of Ray; they find all files under the same names")
+    add("--engine", choices=["ray"], help="work in processes of Ray, which must find all files under the same names")
     add("--num_workers", type=from_1, help="with --engine=ray: processes (default: 1)")
     add("--ray_address", help="with --engine=ray: of a running cluster (default: start Ray on this machine)")
     return parser
 
 
 def refuse_without(flag: str, given: object, arguments: argparse.Namespace, *names: str) -> None:
-    """Refuse flags that say something about another one, which is not given."""
+    """Refuse flags that are about another flag, if that is not given."""
     alone = [f"--{name}" for name in names if vars(arguments).get(name) is not None]
     if given is None and alone:
         raise UserError(f"{', '.join(alone)}: of use with {flag} only; give that too")
@@ -124,13 +124,13 @@ def uses_ray(arguments: argparse.Namespace) -> bool:
 
 
 def flags_for(function: Callable[..., Any], arguments: argparse.Namespace, **more: Any) -> dict[str, Any]:
-    """Return the arguments of a function that flags of their names give, and more."""
+    """Return the arguments of a function for which flags of the same name, or ``more``, have values."""
     given = vars(arguments) | more
     return {name: given[name] for name in inspect.signature(function).parameters if name in given}
 
 
 def models_of(arguments: argparse.Namespace) -> list[str]:
-    """Return the models of ``--model``, or those that the files of options name; several are separated by commas."""
+    """Return the models of ``--model``, or those of the configuration files; commas separate several."""
     from recbole_bert4rec.options.user_models import named_in_file
     from recbole_bert4rec.system.yaml_files import read_yaml
 
@@ -148,7 +148,7 @@ def models_of(arguments: argparse.Namespace) -> list[str]:
 def options_in(words: list[str], own_flags: Collection[str]) -> dict[str, str]:
     """Return the options among the words by name; refuse other words, and misspelt flags of the command.
 
-    Misspelt options are found with all other mistakes of the configuration.
+    Misspelt options are reported with all other mistakes of the configuration.
     """
     from recbole_bert4rec.options.checks import known_to_recbole
     from recbole_bert4rec.options.table import OPTIONS
@@ -174,9 +174,9 @@ def options_in(words: list[str], own_flags: Collection[str]) -> dict[str, str]:
 
 
 def joined(words: list[str], written: list[str]) -> list[str]:
-    """Write options as RecBole reads them: ``--epochs 3`` becomes ``--epochs=3``, and a lone switch is switched on.
+    """Write options as RecBole reads them: ``--epochs 3`` becomes ``--epochs=3``, and a switch alone means True.
 
-    Words are joined if they stand side by side among those that the user has written.
+    Words are joined only if they are side by side in what the user has ``written``.
     """
     from recbole_bert4rec.options.kinds import SWITCH
     from recbole_bert4rec.options.table import OPTIONS
@@ -194,7 +194,7 @@ def joined(words: list[str], written: list[str]) -> list[str]:
 
 
 def _recboles(model: str) -> dict[str, tuple[str, str]]:
-    """Return defaults and comments of RecBole's options of a model, and of all."""
+    """Return defaults and comments of RecBole's options, of one model and of all."""
     from recbole_bert4rec.options.checks import described_in
 
     root = folder_of_recbole() / "properties"
@@ -203,7 +203,7 @@ def _recboles(model: str) -> dict[str, tuple[str, str]]:
 
 
 def add_documented(parser: argparse.ArgumentParser, words: list[str]) -> None:
-    """Add the options of the model, in groups and with defaults, to the output of ``--help``."""
+    """Add the options of the model to the output of ``--help``, in groups and with defaults."""
     from recbole_bert4rec.options.checks import described_in
     from recbole_bert4rec.options.table import MODEL_DEFAULTS, RECBOLES, SECTIONS
     from recbole_bert4rec.options.user_models import known_as, options_read_by, parent_of, property_files

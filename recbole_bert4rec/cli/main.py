@@ -18,12 +18,12 @@ from recbole_bert4rec.system.errors import UserError, nearest, reason_of, why
 from recbole_bert4rec.system.interrupts import handled
 
 DONE, FAULT, MISSING, MISTAKE = 0, 1, 1, 2
-"""Exit codes: done; a fault of the program; something that is needed is not installed; a user's mistake. A signal's is
-128 and its number, as shells have it."""
+"""Exit codes: done; a fault of the program; something needed is not installed; a user's mistake. That of a signal is
+128 plus its number, as in shells."""
 
 
 def main(arguments: list[str] | None = None, name: str | None = None) -> int:
-    """Run a command, which the first word names; without a name it is ``run``. Return the exit code."""
+    """Run the command that the first word names, or else ``run``; return the exit code."""
     words = sys.argv[1:] if arguments is None else arguments
     program = Path(sys.argv[0]).name
     if name is None:
@@ -38,7 +38,7 @@ def main(arguments: list[str] | None = None, name: str | None = None) -> int:
                 command = parse(words, program, is_named=name is None)
                 return command.execute(command) or DONE
             finally:
-                if sys.stdout is not None:  # it is closed, as by `>&-`
+                if sys.stdout is not None:  # else it is closed, as by `>&-`
                     sys.stdout.flush()
         except KeyboardInterrupt as stop:
             left_behind = getattr(stop, "left_behind", None) or command.left_behind
@@ -51,9 +51,9 @@ def main(arguments: list[str] | None = None, name: str | None = None) -> int:
 
 
 def parse(words: list[str], program: str = "recbole-bert4rec", is_named: bool = True) -> argparse.Namespace:
-    """Return the flags of a command, with its name, what executes it, and the options that stand beside them.
+    """Return the flags of a command, with its name, what executes it, and the options among the words.
 
-    Not ``is_named`` is the command of a program that has one alone.
+    The command is not ``is_named`` in a program that has only one.
     """
     parser = Parser(prog=program, epilog="COMMAND --help lists the flags of a command.")
     commands = parser.add_subparsers(metavar="COMMAND", dest="command", required=True)
@@ -85,7 +85,7 @@ def _refusal(error: Exception) -> int:
         output = select.poll()
         output.register(sys.stdout.fileno(), 0)
         if output.poll(0):  # nobody reads it
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python writes the rest at its end
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # where Python writes the rest at its end
             return 128 + signal.SIGPIPE
     if isinstance(error, OSError):
         text = ": ".join(str(part) for part in (error.filename, why(error)) if part) or text

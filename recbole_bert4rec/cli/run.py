@@ -33,7 +33,7 @@ def add_to(commands: Commands[Parser]) -> None:
     add = parser.add_argument_group("what is done besides").add_argument
     add("--recommend", metavar="FILE", help="write every user's top k next items (.csv or .parquet)")
     add("--k", type=int, help="items a user for --recommend (default: 10)")
-    text = "go on from an interrupted run's checkpoint (default: the newest of `checkpoint_dir` that fits)"
+    text = "go on from an interrupted run's checkpoint (default: the newest one in `checkpoint_dir` that fits)"
     add("--resume", metavar="CHECKPOINT", nargs="?", const=True, help=text)
     add = parser.add_argument_group("several processes").add_argument
     add("--nproc", type=from_1, default=1, help="processes that train together (default: %(default)s)")

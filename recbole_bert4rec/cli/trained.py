@@ -28,9 +28,9 @@ _FORM = {
     "date_format": "form of its dates",
     "timezone": "time zone of its dates",
     "encoding": "of a text",
-    "separator": "sign between the columns of a text",
-    "quote": "sign around values of a text, or none",
-    "escape": "sign before a quote that belongs to a value",
+    "separator": "character between the columns of a text",
+    "quote": "character around values of a text, or none",
+    "escape": "character before a quote that belongs to a value",
     "columns": "names of the columns of a text without a header, with commas",
 }
 """Flags about the form of a file."""
@@ -44,12 +44,12 @@ def add_to(commands: Commands[Parser]) -> None:
     parents = checkpoint, _of_file("auto, which follows from what the model learnt", AUTO), of_ray()
     add = command("recommend", "recommend to anybody", *parents, execute=_recommend, filter_viewed=AUTO).add_argument
     add("--output", required=True, metavar="FILE", help="table of user, item, rank, score: .csv or .parquet")
-    add("--k", type=int, default=10, help="items a user (default: %(default)s)")
+    add("--k", type=int, default=10, help="items for each user (default: %(default)s)")
     add("--items_to_recommend", metavar="FILE", help="text file of the only items to recommend, one a line")
     add("--exclude", metavar="FILE", help="text file of items not to recommend, one a line")
     add("--logit_adjustment", type=float, help=adjustment)
 
-    parser = command("similar", "list the items that are like an item", checkpoint, execute=_similar)
+    parser = command("similar", "list the items that are similar to an item", checkpoint, execute=_similar)
     add = parser.add_mutually_exclusive_group().add_argument
     add("--item", metavar="ID", action="append", help="an item; the flag may be given several times")
     add("--items", metavar="FILE", help="text file of items, one a line (default: all)")
@@ -58,17 +58,17 @@ def add_to(commands: Commands[Parser]) -> None:
 
     file = _of_file("what the validation of the training did")
     add = command("evaluate", "judge a model on given histories", checkpoint, file, execute=_evaluate).add_argument
-    add("--targets", metavar="FILE", help="what came next: a row a user (default: the last item of each history)")
+    add("--targets", metavar="FILE", help="what came next, a row a user (default: the last item of each history)")
     text = "lengths of the list, separated by commas (default: 10)"
     add("--topk", type=lambda line: [*map(from_1, line.split(","))], default=[10], help=text)
 
-    add = command("append", "let a model know new items, without training", checkpoint, execute=_append).add_argument
+    add = command("append", "add new items to a model, without training", checkpoint, execute=_append).add_argument
     text = "a new item; the flag may be given several times"
     add("--item", metavar="ID", dest="new", action="append", default=[], help=text)
-    text = "after --item: known items that it is like, separated by commas (default: all items)"
+    text = "after --item: known items that are similar to it, separated by commas (default: all items)"
     add("--like", metavar="IDS", dest="new", action="append", type=lambda line: next(csv.reader([line])), help=text)
-    add("--vectors", metavar="FILE", help="new items by what they are: .parquet, as the option item_vectors reads it")
-    add("--output", required=True, metavar="FILE", help="checkpoint that knows them, too")
+    add("--vectors", metavar="FILE", help="vectors of new items: .parquet, as the option item_vectors reads it")
+    add("--output", required=True, metavar="FILE", help="checkpoint to write, with the new items")
 
     purpose, left_behind = "answer over HTTP, with a page to look at it", "the service has ended"
     add = command("serve", purpose, checkpoint, execute=_serve, left_behind=left_behind).add_argument
@@ -79,7 +79,7 @@ def add_to(commands: Commands[Parser]) -> None:
 
     add = command("export", "write a model as ONNX, which needs no torch", checkpoint, execute=_export).add_argument
     add("--logit_adjustment", type=float, help=adjustment)
-    add("--output", required=True, metavar="FOLDER", help="to make: the graph in ONNX, the items and the options")
+    add("--output", required=True, metavar="FOLDER", help="folder to make, with graph, items and options")
 
     command("info", "say what is in a checkpoint", checkpoint, execute=_info, left_behind="nothing was changed")
 
@@ -97,7 +97,7 @@ def _of_checkpoint() -> Parser:
 
 
 def _of_file(default: str, *more: str) -> Parser:
-    """Return the flags for a file of histories, with the default and choices of ``--filter_viewed``."""
+    """Return the flags for a file of histories, with a default and more choices of ``--filter_viewed``."""
     parser = Parser(add_help=False)
     text = "histories: what --dataset reads, or .inter; a row an interaction, or a row a user with a list of items "
     text += "(default: those in the checkpoint)"
@@ -123,16 +123,13 @@ def _model(arguments: argparse.Namespace, checkpoint: str | None = None, **more:
 
 
 def _file(arguments: argparse.Namespace, model: Recommender, flag: str = "input") -> InteractionFile | None:
-    """Open the file of a flag, whose form other flags tell, or else the log of the training; None without the flag."""
+    """Open the file of a flag; its form is that of the training log, but for other flags. None without the flag."""
     from recbole_bert4rec.logs.formats import Reading, names_with_commas
     from recbole_bert4rec.logs.interactions import InteractionFile
-    from recbole_bert4rec.logs.times import check_timezone
 
     path = getattr(arguments, flag)
     if path is None:
         return None
-    if arguments.timezone is not None:
-        check_timezone(arguments.timezone)
     form: dict[str, Any] = {name: getattr(arguments, name) or model.config.get(name) for name in _FORM}
     if not arguments.encoding and str(form["encoding"]).lower() in ("utf-8", "utf8"):
         form["encoding"] = None  # RecBole's default: that of this file is found
@@ -147,7 +144,7 @@ def _file(arguments: argparse.Namespace, model: Recommender, flag: str = "input"
 
 
 def _items(flag: str, path: str | None, model: Recommender, needed: str = "one") -> list[str] | None:
-    """List the known items of a text file, a line each; spaces and quotes around unknown ones are taken off."""
+    """List the known items of a text file, one a line; spaces and quotes around unknown ones are removed."""
     if path is None:
         return None
     from recbole_bert4rec.logs.formats import encoding_of

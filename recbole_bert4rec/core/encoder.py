@@ -2,237 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
-from typing import ClassVar
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from recbole_bert4rec.core.beyond_paper import Contents, ItemContents, ItemFeatures, PositionBias
-from recbole_bert4rec.core.fast.attention import Mask, attention
-from recbole_bert4rec.core.fast.layers import Dropout, Linear, feed_forward
-from recbole_bert4rec.core.segments import index_within_segment
-from recbole_bert4rec.system.constants import PADDING, OptionValues
+from recbole_bert4rec.core.item_features import ItemContents, ItemFeatures
+from recbole_bert4rec.core.transformer import (
+    Dropout,
+    EncoderOptions,
+    PositionBias,
+    Positions,
+    TransformerLayer,
+    attended,
+)
+from recbole_bert4rec.system.constants import PADDING
 
 _ITEMS_AT_ONCE = 1 << 12
 """Whose contents are read together: few enough for a processor's cache."""
-
-
-ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
-    "gelu": F.gelu,
-    "relu": F.relu,
-    "swish": F.silu,
-    "tanh": torch.tanh,
-    "sigmoid": torch.sigmoid,
-}
-
-Positions = tuple[Tensor, Tensor]
-"""Rows and columns of positions in a batch. *Shape:* (M,) each."""
-
-
-@dataclass(frozen=True)
-class EncoderOptions:
-    """Architecture, initialisation and dropout of the encoder.
-
-    Fields that are named like an option mean the same and have its default, as a test holds: see
-    ``options/table.py``. That of ``hidden_dropout_prob`` is RecBole's, for the option's follows from a log.
-
-    Attributes:
-        n_items: N, padding counted.
-        max_length: longest input.
-        features: for each item feature, the ids of all items (N + 1, width) and the number of ids; see
-            :class:`ItemFeatures`.
-        contents: what all items are, in numbers; None if the model reads ids alone.
-    """
-
-    _OF_THE_LOG: ClassVar = ("n_items", "max_length", "features", "contents")
-    n_items: int
-    max_length: int
-    features: tuple[tuple[Tensor, int], ...] = ()
-    contents: Contents | None = None
-    hidden_size: int = 64
-    inner_size: int = 256
-    n_layers: int = 2
-    n_heads: int = 2
-    hidden_dropout_prob: float = 0.2
-    attn_dropout_prob: float = 0.0
-    hidden_act: str = "gelu"
-    layer_norm_eps: float = 1e-12
-    initializer_range: float = 0.02
-    value_init: str = "identity"
-    position: str = "relative"
-    norm: str = "post"
-    ablate: Sequence[str] = ()
-    output_projection: bool = False
-    sparse_update: bool = False
-
-    @classmethod
-    def from_config(
-        cls,
-        config: OptionValues,
-        n_items: int,
-        features: tuple[tuple[Tensor, int], ...] = (),
-        contents: Contents | None = None,
-    ) -> EncoderOptions:
-        """Take from a configuration the options that the encoder has fields for."""
-        options = {field.name: config[field.name] for field in fields(cls) if field.name not in cls._OF_THE_LOG}
-        return cls(n_items, config["MAX_ITEM_LIST_LENGTH"], features, contents, **options)
-
-
-def attended(two_sided: Tensor, width: int) -> Tensor:
-    """Return which positions each position may attend to: see :meth:`BERT4RecEncoder.forward`.
-
-    *Shape:* (B,) -> (B, L, L), by query and key position.
-    """
-    column = torch.arange(width, device=two_sided.device)
-    return (column <= column.unsqueeze(1)) | (column < two_sided[:, None, None])
-
-
-class Sublayer(nn.Module):
-    """A sublayer with its residual connection, dropout and LayerNorm (equations 4 to 6).
-
-    With ``norm`` post, as in the paper: LayerNorm(x + Dropout(sublayer(x))).
-    With ``norm`` pre, as in later Transformers: x + Dropout(sublayer(LayerNorm(x))).
-    """
-
-    def _init_residual(self, options: EncoderOptions) -> None:
-        """Make dropout and LayerNorm.
-
-        A subclass calls it after it has made its own weights: optimizers know weights by their order.
-        """
-        self.pre = options.norm == "pre"
-        self.residual = "residual" not in options.ablate
-        self.dropout = Dropout(options.hidden_dropout_prob)
-        normed = "layer_norm" not in options.ablate
-        self.norm = nn.LayerNorm(options.hidden_size, eps=options.layer_norm_eps) if normed else nn.Identity()
-
-    def _pre_norm(self, hidden: Tensor) -> Tensor:
-        """Return the input of the sublayer: normalised with ``norm`` pre, else as it is.
-
-        *Shape:* (..., H) in, out
-        """
-        return self.norm(hidden) if self.pre else hidden
-
-    def _add_and_norm(self, hidden: Tensor, transformed: Tensor) -> Tensor:
-        """Add the output of the sublayer to its input; normalise the sum with ``norm`` post.
-
-        *Shape:* (..., H), (..., H) -> (..., H)
-        """
-        transformed = self.dropout(transformed)
-        total = hidden + transformed if self.residual else transformed
-        return total if self.pre else self.norm(total)
-
-
-class MultiHeadAttention(Sublayer):
-    """Multi-head self-attention: MH(x) = [head_1; ...; head_A] W^O (equation 1).
-
-    Each head is Attention(Q, K, V) = softmax(Q K^T / sqrt(H / A)) V (equation 2), with Q = x W^Q, K = x W^K and
-    V = x W^V. The three projections lie in one weight, and all have a bias, as in the authors' code.
-    """
-
-    def __init__(self, options: EncoderOptions) -> None:
-        super().__init__()
-        hidden = options.hidden_size
-        self.n_heads = options.n_heads
-        self.attn_dropout_prob = options.attn_dropout_prob
-        self.query_key_value = Linear(hidden, 3 * hidden)
-        self.output = Linear(hidden, hidden)
-        self._init_residual(options)
-
-    def forward(self, hidden: Tensor, mask: Mask, query_positions: Positions | None = None) -> Tensor:
-        """Let positions attend to positions of their sequence.
-
-        *Shape:* (B, L, H) -> (B, L, H), or (M, H) with ``query_positions``
-        """
-        if query_positions is not None:
-            return self._attend_at(hidden, mask, query_positions)
-        query, key, value = self.query_key_value(self._pre_norm(hidden)).chunk(3, dim=-1)  # each (B, L, H)
-        heads = self._heads_of(query, key, value, mask)
-        return self._add_and_norm(hidden, self.output(heads))
-
-    def _attend_at(self, hidden: Tensor, mask: Mask, query_positions: Positions) -> Tensor:
-        """Compute some positions: keys and values of all, queries of these alone.
-
-        *Shape:* (B, L, H) -> (M, H)
-        """
-        normed = self._pre_norm(hidden)
-        size = hidden.shape[-1]
-        key, value = self.query_key_value(normed, slice(size, None)).chunk(2, dim=-1)  # each (B, L, H)
-        rows, columns = query_positions
-        index = _index_within_row(rows, len(hidden))  # (M,)
-        n_queries = int(index.max()) + 1  # Q, most queries of a sequence
-        hidden = hidden[query_positions]  # (M, H)
-        query = hidden.new_zeros(len(key), n_queries, size)  # (B, Q, H), padded
-        projected = self.query_key_value(normed[query_positions], slice(size))  # (M, H)
-        query = query.index_put((rows, index), projected.to(query.dtype)).to(key.dtype)
-        heads = self._heads_of(query, key, value, mask.at(rows, columns, index, n_queries))[rows, index]  # (M, H)
-        return self._add_and_norm(hidden, self.output(heads))
-
-    def _heads_of(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask) -> Tensor:
-        """Return all heads side by side (equation 2).
-
-        *Shape:* (B, Q, H), (B, L, H), (B, L, H) -> (B, Q, H)
-        """
-        return attention(query, key, value, self.n_heads, mask, self.attn_dropout_prob if self.training else 0.0)
-
-    @torch.no_grad()
-    def init_identity_values_(self) -> None:
-        """Add the identity to the projections W^V and W^O, so that attention starts as an average of its inputs.
-
-        With weights near 0 the output of a layer begins as noise around its residual. Training then stays on a
-        plateau, where only the items' frequencies are learnt, until attention carries information. Not in the paper.
-        """
-        *_, value = self.query_key_value.weight.chunk(3)  # each (H, H)
-        for weight in (value, self.output.weight):
-            weight.diagonal().add_(1.0)
-
-
-def _index_within_row(rows: Tensor, batch: int) -> Tensor:
-    """Index of each query position among those of its sequence, from 0.
-
-    *Shape:* (M,) in, out
-    """
-    order, count = rows.argsort(stable=True), torch.bincount(rows, minlength=batch)
-    index = index_within_segment(rows[order], count)
-    return torch.empty_like(index).scatter_(0, order, index)
-
-
-class FeedForward(Sublayer):
-    """Position-wise feed-forward network: FFN(x) = GELU(x W_1 + b_1) W_2 + b_2 (equation 3).
-
-    ``hidden_act`` names another activation than GELU.
-    """
-
-    def __init__(self, options: EncoderOptions) -> None:
-        super().__init__()
-        self.inner = Linear(options.hidden_size, options.inner_size)
-        self.activation = ACTIVATIONS[options.hidden_act]
-        self.output = Linear(options.inner_size, options.hidden_size)
-        self._init_residual(options)
-
-    def forward(self, hidden: Tensor) -> Tensor:
-        """Transform each position alone.
-
-        *Shape:* (..., H) in, out
-        """
-        transformed = feed_forward(self._pre_norm(hidden), self.inner, self.activation, self.output)
-        return self._add_and_norm(hidden, transformed)
-
-
-class TransformerLayer(nn.Module):
-    """One Transformer layer, Trm: self-attention, then the feed-forward network (equations 4 to 6)."""
-
-    def __init__(self, options: EncoderOptions) -> None:
-        super().__init__()
-        self.attention = MultiHeadAttention(options)
-        self.feed_forward = nn.Identity() if "feed_forward" in options.ablate else FeedForward(options)
-
-    def forward(self, hidden: Tensor, mask: Mask, query_positions: Positions | None = None) -> Tensor:
-        """Apply both sublayers; arguments, shapes and result as in :class:`MultiHeadAttention`."""
-        transformed: Tensor = self.feed_forward(self.attention(hidden, mask, query_positions))
-        return transformed
 
 
 class BERT4RecEncoder(nn.Module):
@@ -267,7 +53,7 @@ class BERT4RecEncoder(nn.Module):
         self.layers = nn.ModuleList(layers)
         self.last_norm = nn.LayerNorm(hidden, eps=eps) if options.norm == "pre" else nn.Identity()
         projected = options.output_projection
-        self.head = Linear(hidden, hidden) if projected else nn.Identity()
+        self.head = nn.Linear(hidden, hidden) if projected else nn.Identity()
         self.head_norm = nn.LayerNorm(hidden, eps=eps) if projected else nn.Identity()
         self.output_bias = nn.Parameter(torch.zeros(options.n_items))
         relative = options.position == "relative"
@@ -312,8 +98,8 @@ class BERT4RecEncoder(nn.Module):
             allowed = present[:, None, None, :]
         else:  # padding comes after all items, so none of them attends to it
             allowed = attended(two_sided, item_seq.shape[1]).unsqueeze(1)
-        bias = None if self.position_bias is None else self.position_bias(item_seq.shape[1]).unsqueeze(0)
-        mask = Mask(allowed, bias)
+        bias = hidden.new_zeros(()) if self.position_bias is None else self.position_bias(item_seq.shape[1])
+        mask = bias.masked_fill(~allowed, -torch.inf)  # (1 or B, 1 or A, 1 or L, L)
         *lower, last = self.layers
         for layer in lower:
             hidden = layer(hidden, mask)

@@ -1,4 +1,4 @@
-"""Losses at the masked positions as functions of hidden states; the full softmax is in cross_entropy.py."""
+"""Losses at the masked positions as functions of hidden states; the full softmax is in softmax.py."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from recbole_bert4rec.core.fast.cross_entropy import LogitOffset
-from recbole_bert4rec.core.fast.layers import linear
 from recbole_bert4rec.core.segments import index_within_segment
+from recbole_bert4rec.core.softmax import LogitOffset
 
 ItemOutputs = Callable[[Tensor], tuple[Tensor, Tensor]]
 """Looks up the output embeddings and the biases of items. *Shape:* (K,) -> (K, H), (K,)"""
@@ -68,7 +67,7 @@ def sampled_scores(
     """
     (of_label, label_bias), (drawn, drawn_bias) = outputs(labels), outputs(negatives)
     positive = (hidden * of_label).sum(1) + label_bias
-    negative = linear(hidden, drawn, drawn_bias.new_zeros(len(drawn))) + drawn_bias
+    negative = F.linear(hidden, drawn) + drawn_bias
     if offset is not None:
         label_rows = offset.rows[offset.items == labels[offset.rows]]
         positive = positive.index_put((label_rows,), offset.value, accumulate=True)

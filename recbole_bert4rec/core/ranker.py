@@ -11,11 +11,12 @@ import torch
 from torch import Tensor, nn
 
 from recbole_bert4rec.core.batching import similar_lengths
-from recbole_bert4rec.core.encoder import BERT4RecEncoder, EncoderOptions
+from recbole_bert4rec.core.encoder import BERT4RecEncoder
 from recbole_bert4rec.core.memory import Memory
 from recbole_bert4rec.core.objectives import OBJECTIVES, distinct_items
 from recbole_bert4rec.core.segments import pair_keys
-from recbole_bert4rec.core.topk import Change, best_items, is_one_each
+from recbole_bert4rec.core.topk import Change, best_items
+from recbole_bert4rec.core.transformer import EncoderOptions
 from recbole_bert4rec.system.constants import PADDING, OptionValues
 
 ITEM_DIGEST = "item_digest"
@@ -55,16 +56,13 @@ class Catalogue(NamedTuple):
         """
         if self.items is None:
             return best_items(vectors, self.vectors, self.bias, k, changes)
-        moved = [self._by_row(self.items, *change) for change in changes]
-        scores, rows = best_items(vectors, self.vectors, self.bias, k, moved)
-        return scores, self.items[rows]
-
-    @staticmethod
-    def _by_row(ids: Tensor, rows: Tensor, items: Tensor, value: Tensor | float) -> Change:
-        """Return a change of the items that are here, by their rows in the table instead of their ids."""
-        table_rows = torch.searchsorted(ids, items).clamp(max=len(ids) - 1)
-        here = ids[table_rows] == items
-        return rows[here], table_rows[here], value[here] if is_one_each(value) else value
+        moved: list[Change] = []
+        for rows, items, values in changes:  # of the items that are here, by their rows in the table
+            table_rows = torch.searchsorted(self.items, items).clamp(max=len(self.items) - 1)
+            here = self.items[table_rows] == items
+            moved.append((rows[here], table_rows[here], values[here]))
+        scores, best = best_items(vectors, self.vectors, self.bias, k, moved)
+        return scores, self.items[best]
 
 
 class Ranker(nn.Module):
@@ -177,7 +175,8 @@ class Ranker(nn.Module):
 
         *Shape:* (B, L), (P,), (P,)
         """
-        return [(*removed, -torch.inf), *self._additions(sequences, seen)]
+        out = torch.full(removed[0].shape, -torch.inf, device=sequences.device)
+        return [(*removed, out), *self._additions(sequences, seen)]
 
     def _additions(self, sequences: Tensor, seen: Pairs | None) -> list[Change]:
         """Return what ``seen_bias`` and ``memory`` add; arguments as of :meth:`changes`.
@@ -189,7 +188,7 @@ class Ranker(nn.Module):
             if seen is None or self.seen_bias >= 0:
                 row, column = distinct_items(sequences, self.mask_token).nonzero(as_tuple=True)
                 seen = row, sequences[row, column]
-            additions.append((*seen, self.seen_bias))
+            additions.append((*seen, self.seen_bias.expand(len(seen[0]))))
         if self.memory is not None:
             shown = sequences.cpu().numpy()
             lengths = ((shown != PADDING) & (shown != self.mask_token)).sum(1)
@@ -204,8 +203,8 @@ class Ranker(nn.Module):
         *Shape:* (B, H), (B, L) -> (B, N)
         """
         scores = self.encoder.scores(vectors, self.ranking_bias)
-        for rows, item_ids, value in self._additions(sequences, seen):
-            scores = scores.index_put((rows, item_ids), torch.as_tensor(value, dtype=scores.dtype), accumulate=True)
+        for rows, item_ids, values in self._additions(sequences, seen):
+            scores = scores.index_put((rows, item_ids), values.to(scores.dtype), accumulate=True)
         return scores
 
     def score_candidates(self, vectors: Tensor, sequences: Tensor, items: Tensor, seen: Pairs | None = None) -> Tensor:
@@ -216,11 +215,10 @@ class Ranker(nn.Module):
         scores = torch.bmm(self.encoder.catalogue[items], vectors.unsqueeze(2)).squeeze(2) + self.ranking_bias[items]
         row = torch.arange(len(items), device=items.device).unsqueeze(1)
         candidates = pair_keys(row, items, self.n_items).contiguous()
-        for rows, item_ids, value in self._additions(sequences, seen):
+        for rows, item_ids, values in self._additions(sequences, seen):
             keys, order = pair_keys(rows, item_ids, self.n_items).sort()
             if not len(keys):
                 continue
             nearest = torch.searchsorted(keys, candidates).clamp(max=len(keys) - 1)
-            values = value[order][nearest] if is_one_each(value) else value
-            scores = scores + values * (keys[nearest] == candidates)
+            scores = scores + values[order][nearest] * (keys[nearest] == candidates)
         return scores

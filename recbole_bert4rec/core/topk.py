@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import TypeGuard
 
 import torch
 from torch import Tensor
 
-from recbole_bert4rec.core.fast.products import faster_products
 from recbole_bert4rec.core.segments import index_within_segment, pair_keys
 from recbole_bert4rec.system.constants import PADDING
 
@@ -17,14 +15,9 @@ _SCORES_AT_ONCE = {"cpu": 1 << 21, "cuda": 1 << 28}  # on a processor, what stay
 _FIRST = 1 << 12
 """Items of the first block; its best scores are the least that items of other blocks must have."""
 _CHUNK = 64
-_LARGE = 1 << 25
-"""Scores of all blocks, from which on their products may be oneDNN's."""
 
-Change = tuple[Tensor, Tensor, "Tensor | float"]
-"""Rows, items and the number to add to the scores of all or of each; -inf excludes an item.
-
-*Shape:* (P,), (P,), scalar or (P,)
-"""
+Change = tuple[Tensor, Tensor, Tensor]
+"""Rows, items and what is added to their scores; -inf excludes an item. *Shape:* (P,) each"""
 
 
 @torch.no_grad()
@@ -40,7 +33,6 @@ def best_items(
     *Shape:* (B, H), (N, H), (N,) -> (B, k), (B, k) of scores and items, best first
     """
     n_rows, n_items = len(vectors), len(catalogue)
-    large = not vectors.is_cuda and n_rows * n_items >= _LARGE
     at_once = _SCORES_AT_ONCE["cuda" if vectors.is_cuda else "cpu"]
     width = max(1, at_once // max(1, n_rows) // _CHUNK) * _CHUNK
     first = min(width, _FIRST)
@@ -53,13 +45,12 @@ def best_items(
     merged = 0
     for (start, end), *of_block in zip(pairwise([0, *ends.tolist()]), *blocks, strict=True):
         scores = buffer[: n_rows * (end - start)].view(n_rows, end - start)
-        with faster_products(large):
-            torch.addmm(bias[start:end], vectors, catalogue[start:end].T, out=scores)
+        torch.addmm(bias[start:end], vectors, catalogue[start:end].T, out=scores)
         if start <= PADDING < end:
             scores[:, PADDING - start] = -torch.inf
         for rows, columns, values in of_block:
-            values = torch.as_tensor(values, dtype=scores.dtype, device=scores.device).expand(len(rows))
-            scores.view(-1).index_add_(0, pair_keys(rows, columns - start, end - start), values)  # faster than by pairs
+            places = pair_keys(rows, columns - start, end - start)
+            scores.view(-1).index_add_(0, places, values.to(scores.dtype))  # faster than by pairs
         if best.shape[1] < k:
             block = torch.arange(start, end, device=items.device).expand(n_rows, -1)
             best, order = torch.cat([best, scores], 1).topk(min(k, end), dim=1)
@@ -75,18 +66,12 @@ def best_items(
 
 def _by_block(change: Change, ends: Tensor) -> list[Change]:
     """Divide a change into blocks of items, each in the order of the change, in which rows follow one another."""
-    rows, items, value = change
+    rows, items, values = change
     kind = torch.int16 if len(ends) < 1 << 15 else torch.int64  # the shorter is sorted faster
     block, order = torch.bucketize(items, ends, right=True).to(kind).sort(stable=True)
     sizes = torch.bincount(block, minlength=len(ends)).tolist()
-    rows, items = (numbers.index_select(0, order) for numbers in (rows, items))  # three times as fast as numbers[order]
-    values = value.index_select(0, order).split(sizes) if is_one_each(value) else [value] * len(sizes)
-    return list(zip(rows.split(sizes), items.split(sizes), values, strict=True))
-
-
-def is_one_each(value: Tensor | float) -> TypeGuard[Tensor]:
-    """Return whether a change has a number for each of its pairs, and not one for all."""
-    return isinstance(value, Tensor) and value.dim() > 0
+    parts = (one.index_select(0, order).split(sizes) for one in (rows, items, values))  # thrice as fast as one[order]
+    return list(zip(*parts, strict=True))
 
 
 def _above(scores: Tensor, least: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -16,7 +16,7 @@ from tqdm.auto import tqdm
 from recbole_bert4rec.experiments.equal_rows import Contestant, check_equal_rows, config_of, shared_rules, under_rules
 from recbole_bert4rec.experiments.report import write_report
 from recbole_bert4rec.experiments.results import distinct_metrics, mean_text, read_results
-from recbole_bert4rec.experiments.store import run_once
+from recbole_bert4rec.experiments.store import how_far, run_once
 from recbole_bert4rec.logs.atomic import check_not_mapped
 from recbole_bert4rec.logs.conversion import folder_read
 from recbole_bert4rec.options.kinds import is_number
@@ -261,21 +261,21 @@ def _run_all(
     planned = [(label, seed) for seed in about["seeds"] for label in contestants]
     with tqdm(planned, desc="runs", ncols=100, disable=disable) as bar:
         for number, (label, seed) in enumerate(bar, 1):
-            watched: list[int] = []
+            name = f"{label}, seed {seed}"
+            watched: list[str] = []
 
-            def watch(record: dict[str, Any], run: str = f"{label}, seed {seed}", epochs: list[int] = watched) -> None:
-                epochs.append(len(record["epochs"]))
-                best = record["best_valid_score"]
-                bar.set_postfix_str(f"{run}: epoch {epochs[-1]}" + (f", best {metric} {best:.4f}" if best else ""))
+            def watch(record: dict[str, Any], name: str = name, seen: list[str] = watched) -> None:
+                seen.append(f"{name}: {how_far(record, metric)}")
+                bar.set_postfix_str(seen[-1])
 
             endless = {} if about["budget"] is None else _endless(contestants[label])
             given = under_rules(contestants[label], {**about["rules"], **endless})
             how = {"budget": about["budget"], "protocols": protocols, "data": about["fingerprint"]}
-            text = f"[{number}/{len(planned)}] {label}, seed {seed}"
+            text = f"[{number}/{len(planned)}] {name}"
             try:
                 record = run_once(folder, dataset=about["dataset"], seed=seed, label=label, watch=watch, **how, **given)
             except FailedError as error:
-                failed[f"{label}, seed {seed}"] = str(error)
+                failed[name] = str(error)
                 say(f"{text} failed: {error}")
                 continue
             records.setdefault(label, []).append(record)

@@ -12,16 +12,15 @@ from recbole.config import Config
 from recbole.utils import ModelType
 
 from recbole_bert4rec.experiments.results import OF_RANKS
-from recbole_bert4rec.experiments.store import fingerprint
+from recbole_bert4rec.experiments.store import fingerprint, silent_config
 from recbole_bert4rec.options.auto import most_epochs
 from recbole_bert4rec.options.table import SAME_IN_COMPARISON, SINGLE_RUN
-from recbole_bert4rec.plugin.config import Layers, PluginConfig
 from recbole_bert4rec.plugin.hooks import in_program
 from recbole_bert4rec.plugin.split import asks_for_global_time
 from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.training.build import Data, load_data, read_dataset
 from recbole_bert4rec.training.ranks import PHASES, targets_of
-from recbole_bert4rec.training.screen import parts_text, silence
+from recbole_bert4rec.training.screen import parts_text
 
 LEAST_INTERACTIONS = 4
 """RecBole's sequential models need one more than its general ones to validate and test a user."""
@@ -43,11 +42,8 @@ def under_rules(contestant: Contestant, rules: Mapping[str, Any]) -> dict[str, A
 
 
 def config_of(contestant: Contestant, dataset: str, rules: Mapping[str, Any]) -> Config:
-    """Return the configuration of a contestant; what it has to say is said once, for all models and seeds."""
-    given = under_rules(contestant, rules)
-    with silence():
-        layers = Layers(files=tuple(given["config_files"]), options=given["options"])
-        return PluginConfig(given["model"], dataset, layers)
+    """Return the configuration of a contestant."""
+    return silent_config(dataset=dataset, **under_rules(contestant, rules))
 
 
 @in_program()

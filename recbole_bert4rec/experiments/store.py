@@ -26,7 +26,7 @@ from recbole_bert4rec.system.files import digest_of
 from recbole_bert4rec.system.processes import FailedError, in_own_process
 from recbole_bert4rec.system.yaml_files import read_yaml
 from recbole_bert4rec.training.inputs import begun_training
-from recbole_bert4rec.training.record import read_record
+from recbole_bert4rec.training.record import counted, read_record
 from recbole_bert4rec.training.run import run
 from recbole_bert4rec.training.screen import silence
 
@@ -58,15 +58,15 @@ def run_once(
     fails, the error says why, and names its log file.
     """
     options = {**options, "seed": seed}
-    with silence():
-        config = PluginConfig(model, dataset, Layers(files=tuple(config_files), options=options))
+    config = silent_config(model, dataset, config_files, options)
     name = name_of(label or config["model"], config, budget, protocols, data, test)
-    if (record := finished(folder, name, test)) is not None:
-        return record
     folder.mkdir(parents=True, exist_ok=True)
     file, log = folder / f"{name}.json", folder / f"{name}.log"
-    if not _is_unfinished(file):  # it, or the ranks beside it, is damaged
-        file.unlink(missing_ok=True)
+    record = _whole_record(file, test) or {}
+    if "unfinished" not in record:
+        if record.get("best_epoch") is not None:
+            return record
+        file.unlink(missing_ok=True)  # it, or the ranks beside it, is damaged
     arguments: dict[str, Any] = {"model": model, "dataset": dataset, "options": options}
     arguments |= {"config_files": [*config_files], "flags": {}, "budget": budget, "protocols": protocols, "test": test}
     written = 0
@@ -86,6 +86,14 @@ def run_once(
     return read_record(file)
 
 
+def silent_config(
+    model: str, dataset: str, config_files: Sequence[Mapping[str, Any]], options: Mapping[str, Any]
+) -> Config:
+    """Return the configuration of a run; what it has to say is said once, for all runs."""
+    with silence():
+        return PluginConfig(model, dataset, Layers(files=tuple(config_files), options=options))
+
+
 def train_here(folder: Path, name: str, arguments: Mapping[str, Any], threads: int | None) -> None:
     """Make a run, or go on with it, in this process."""
     suppress_dependency_warnings()
@@ -99,23 +107,21 @@ def train_here(folder: Path, name: str, arguments: Mapping[str, Any], threads: i
     Path(last_of(weights)).unlink(missing_ok=True)
 
 
-def finished(folder: Path, name: str, with_ranks: bool) -> dict[str, Any] | None:
-    """Return the record of a run that need not be made again; None if there is none, or it is damaged."""
+def _whole_record(file: Path, with_ranks: bool) -> dict[str, Any] | None:
+    """Return a record; None if there is none, or it is damaged, or what a finished run wrote beside it."""
     try:
-        record = read_record(folder / f"{name}.json")
-        if with_ranks:
-            pd.read_parquet(folder / f"{name}.parquet")
-    except (UserError, OSError, ValueError):
+        record = read_record(file)
+        if with_ranks and "unfinished" not in record:
+            pd.read_parquet(file.with_suffix(".parquet"))
+    except (OSError, ValueError):
         return None
-    return None if record.get("unfinished") or record["best_epoch"] is None else record
+    return record
 
 
-def _is_unfinished(file: Path) -> bool:
-    """Tell whether a record is of a training that goes on."""
-    try:
-        return bool(read_record(file).get("unfinished"))
-    except UserError:
-        return False
+def how_far(record: Mapping[str, Any], metric: str) -> str:
+    """Say how far a run is."""
+    score = record["best_valid_score"]
+    return counted(len(record["epochs"])) + ("" if score is None else f", best {metric} {score:.4f}")
 
 
 def name_of(

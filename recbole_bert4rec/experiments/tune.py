@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
-from logging import getLogger
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,6 @@ from recbole.config import Config
 from tqdm.auto import tqdm
 
 from recbole_bert4rec.checkpoints import last_of, without_places
-from recbole_bert4rec.core.fast.denormals import denormals_as_zero
 from recbole_bert4rec.experiments.search_report import in_words, write_search
 from recbole_bert4rec.experiments.space import (
     Space,
@@ -32,22 +30,22 @@ from recbole_bert4rec.experiments.space import (
     read_space,
     size_at_most,
 )
-from recbole_bert4rec.experiments.store import Watch, fingerprint, run_once
+from recbole_bert4rec.experiments.store import Watch, fingerprint, how_far, run_once
 from recbole_bert4rec.options.auto import most_epochs
-from recbole_bert4rec.options.kinds import is_number
 from recbole_bert4rec.options.user_models import Model, importable
 from recbole_bert4rec.plugin.config import Layers, PluginConfig, known_to
 from recbole_bert4rec.plugin.hooks import in_program
-from recbole_bert4rec.system.constants import ALGORITHMS, DEFAULT_NAMES, FOR_THE_USER, SCHEDULERS, SHORT, TOOLS
+from recbole_bert4rec.plugin.optimizer import denormals_as_zero
+from recbole_bert4rec.system.constants import ALGORITHMS, DEFAULT_NAMES, SCHEDULERS, SHORT, TOOLS
 from recbole_bert4rec.system.environment import suppress_dependency_warnings
 from recbole_bert4rec.system.errors import UserError, nearest
 from recbole_bert4rec.system.files import locked
 from recbole_bert4rec.system.processes import FailedError, in_own_process
 from recbole_bert4rec.system.scoped import restored_environment
 from recbole_bert4rec.training.afterwards import test_weights
-from recbole_bert4rec.training.build import read_dataset
+from recbole_bert4rec.training.build import load_data, read_dataset
 from recbole_bert4rec.training.inputs import check_places, resolve, user_layers
-from recbole_bert4rec.training.record import counted, in_json, write_json
+from recbole_bert4rec.training.record import in_json, write_json
 from recbole_bert4rec.training.screen import no_bars, say, shown
 
 _TAKEN = (".pth", ".html", ".yaml", ".lock")
@@ -56,8 +54,6 @@ _DRAWN = 10
 """Trials of random and bayes if nobody says how many; RecBole's number."""
 _REPEATED = 100
 """Draws of bayes that may repeat a setting before the search ends."""
-_AT_MOST_1 = {"dropout", "prob", "rate", "ratio", "share"}
-"""Words in the names of options that are seldom above 1."""
 Attempt = Callable[..., dict[str, Any]]
 """What makes a trial: ``attempt(setting, watch)`` returns its record."""
 
@@ -140,24 +136,24 @@ def tune(
         restored_environment(),  # RecBole hides GPUs from the whole process, and so from Ray
     ):
         layers = user_layers(options, config_files, {})
-        asked = {"dataset": dataset or layers.from_user.get("dataset", DEFAULT_NAMES["dataset"])}
-        chosen_model, dataset, layers = resolve(model, dataset, layers)
-        shared: dict[str, Any] = {"model": importable(chosen_model), "dataset": dataset}
+        chosen_model, name, layers = resolve(model, dataset, layers)
+        shared: dict[str, Any] = {"model": importable(chosen_model), "dataset": name}
         shared["config_files"] = (layers.of_log, *layers.files)
         config = _checked_config(shared, options)
-        seed, metric, bigger = config["seed"], config["valid_metric"], config["valid_metric_bigger"]
+        seed, metric, bigger = (config[name] for name in ("seed", "valid_metric", "valid_metric_bigger"))
         space = read_space(params_file, partial(_why_not, config, options))
         read_dataset(config)  # which RecBole may have to download, and a mistake in which is every trial's
         algorithm = algorithm or ("exhaustive" if max_evals is None else "random")
         settings = proposals(space, algorithm, max_evals or _DRAWN, seed)
         total = size_at_most(space, max_evals or _DRAWN) if settings is None else len(settings)
-        folder, about = output.with_suffix(".runs").resolve(), f"{config['model']} on {dataset}"
+        folder, about = output.with_suffix(".runs").resolve(), f"{config['model']} on {name}"
         say(f"{algorithm} search: {total} trials of {about}, judged by validation {metric}; they are kept in {folder}")
-        _say_ranges(space)
-        label = config["model"] if scheduler == "none" else f"{config['model']}-{scheduler}"
-        of_run = {**shared, "folder": folder, "seed": seed, "label": label, "budget": budget, "threads": cpus}
+        say("\n".join(["searched", *(f"  {parameter}" for parameter in space)]))
+        of_run = {**shared, "folder": folder, "seed": seed, "budget": budget, "threads": cpus}
+        of_run["label"] = config["model"] if scheduler == "none" else f"{config['model']}-{scheduler}"
         attempt = partial(attempt_setting, {**of_run, "data": fingerprint(config)}, options)
-        with closing(Trials(folder, total, metric, bigger, no_bars(screen))) as trials:
+        with tqdm(total=total, desc="trials", leave=False, disable=no_bars(screen), ncols=100) as bar:
+            trials = Trials(folder, total, metric, bigger, bar)
             if tool == "Ray":
                 on_ray = import_module("recbole_bert4rec.experiments.on_ray")  # other searches must not need Ray
                 rule, room = on_ray.scheduler_of(scheduler, most_epochs(config), bigger), {"cpu": cpus, "gpu": gpus}
@@ -168,7 +164,11 @@ def tune(
                 for setting in settings:
                     trials.end(setting, attempt(setting, trials.watch))
         best = _tested_best(trials, attempt, shared, options, cpus)
-        named = {"model": shared["model"], **asked, **_options_of(shared, layers, {**options, **best["setting"]})}
+        named = {
+            "model": shared["model"],
+            "dataset": dataset or {**DEFAULT_NAMES, **layers.from_user}["dataset"],
+            **_options_of(shared, layers, {**options, **best["setting"]}),
+        }
         files = {"results": output, "best options": output.with_suffix(".best.yaml"), "trials": folder}
         files |= {"weights": output.with_suffix(".pth"), "plots": Path(display or output.with_suffix(".html"))}
         table = write_search(trials.ranking, trials.failed, metric, named, files)
@@ -213,16 +213,14 @@ def _check_flags(
 class Trials:
     """The trials of a search that have ended: a line of each on the screen, and the weights of the best one."""
 
-    def __init__(self, folder: Path, total: int, metric: str, bigger: bool, no_bar: bool | None) -> None:
+    def __init__(self, folder: Path, total: int, metric: str, bigger: bool, bar: tqdm[Any]) -> None:
         self.folder, self.total, self.metric, self.sign = folder, total, metric, -1.0 if bigger else 1.0
+        self._bar = bar
         self.ended: dict[str, dict[str, Any]] = {}
-        self._bar = tqdm(total=total, desc="trials", leave=False, disable=no_bar, ncols=100)
 
     def watch(self, record: Mapping[str, Any]) -> None:
         """Show how far a running trial is."""
-        score = record["best_valid_score"]
-        best = "" if score is None else f", best {self.metric} {score:.4f}"
-        self._bar.set_postfix_str(f"{counted(len(record['epochs']))}{best}")
+        self._bar.set_postfix_str(how_far(record, self.metric))
 
     def end(self, setting: dict[str, Any], record: Mapping[str, Any], number: int | None = None) -> None:
         """Keep a setting under its number in the search, with its record or ``{"reason": ...}`` if it failed."""
@@ -257,10 +255,6 @@ class Trials:
     def failed(self) -> list[dict[str, Any]]:
         """The trials without a score."""
         return [trial for trial in self.ended.values() if "reason" in trial]
-
-    def close(self) -> None:
-        """Take the bar away."""
-        self._bar.close()
 
 
 def attempt_setting(
@@ -314,9 +308,8 @@ def _config(shared: Mapping[str, Any], options: Mapping[str, Any]) -> Config:
 def _checked_config(shared: Mapping[str, Any], options: Mapping[str, Any]) -> Config:
     """Return the configuration that all trials share; refuse what would make all of them fail."""
     config = _config(shared, options)
-    for name in ("refit", "warm_start"):
-        if config[name]:
-            raise UserError(f"`{name}` is for a single run; leave it out of a search")
+    if alone := [name for name in ("refit", "warm_start") if config[name]]:
+        raise UserError(f"`{alone[0]}` is for a single run; leave it out of a search")
     if config["eval_step"] <= 0:
         raise UserError("`eval_step` must be at least 1: trials are judged on validation")
     check_places(config)
@@ -331,20 +324,6 @@ def _why_not(config: Config, options: Mapping[str, Any], name: str) -> str | Non
         return None
     near = nearest(name, known_to(config))
     return f"{config['model']} has no option `{name}`" + (f" (did you mean `{near}`?)" if near else "")
-
-
-def _say_ranges(space: Space) -> None:
-    """Say what is searched, and where a rate or a share can be above 1."""
-    say("\n".join(["searched", *(f"  {parameter}" for parameter in space)]))
-    for parameter in space:
-        values = parameter.values if parameter.kind == "choice" else parameter.bounds
-        highest = max((value for value in values if is_number(value)), default=0)
-        if highest > 1 and _AT_MOST_1 & {*parameter.name.split("_")}:
-            hint = "; bounds of loguniform are exponents of e, as RecBole's: loguniform10 takes the numbers themselves"
-            getLogger(FOR_THE_USER).warning(
-                f"`{parameter.name}` can become {highest:.7g}, and rates and shares are hardly ever above 1"
-                + (hint if parameter.kind == "loguniform" else "")
-            )
 
 
 def _tested_best(
@@ -374,4 +353,4 @@ def _test(shared: Mapping[str, Any], options: Mapping[str, Any], weights: Path, 
     """Test weights; called in a process of its own."""
     torch.set_num_threads(threads)
     with in_program(), denormals_as_zero():
-        return in_json(test_weights(_config(shared, options), weights))
+        return in_json(test_weights(load_data(_config(shared, options)), weights))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import gzip
 import os
 import re
 import shutil
@@ -19,11 +18,20 @@ import pyarrow as pa
 from pyarrow import csv as arrow_csv
 
 from recbole_bert4rec.logs.conversion import folder_read, has_quotes
-from recbole_bert4rec.logs.formats import DAMAGED, STAND_IN, data_set_name, is_table, open_text
+from recbole_bert4rec.logs.formats import (
+    STAND_IN,
+    UNREADABLE,
+    check_encoding,
+    data_set_name,
+    is_table,
+    open_bytes,
+    open_text,
+    unreadable,
+)
 from recbole_bert4rec.logs.mapped import is_mapped
 from recbole_bert4rec.system.constants import OUR_MODELS
 from recbole_bert4rec.system.environment import folder_of_recbole, shipped
-from recbole_bert4rec.system.errors import UserError, nearest, short, short_list, why
+from recbole_bert4rec.system.errors import UserError, nearest, short, short_list
 from recbole_bert4rec.system.yaml_files import read_yaml
 
 if TYPE_CHECKING:
@@ -99,10 +107,12 @@ def load_interactions(load: Callable[[str, str], None], dataset: Dataset, token:
         return load(token, folder)
     with tempfile.TemporaryDirectory() as temporary:
         unpacked = Path(temporary) / plain.name
-        with _explained(packed), gzip.open(packed) as source, unpacked.open("wb") as target:
-            shutil.copyfileobj(source, target)
         try:
+            with open_bytes(packed) as source, unpacked.open("wb") as target:
+                shutil.copyfileobj(source, target)
             load(token, temporary)
+        except UNREADABLE as error:
+            raise unreadable(packed, error, "") from error
         except UserError as error:
             raise UserError(str(error).replace(str(unpacked), str(packed))) from error
     return None
@@ -243,20 +253,10 @@ def check_rows(config: Config, path: str, field: str | None = None, numbers: boo
 
 @contextmanager
 def _opened(config: Config, path: str) -> Iterator[TextIO]:
-    with _explained(Path(path)), open_text(Path(path), config["encoding"] or "utf-8") as file:
-        yield file
-
-
-@contextmanager
-def _explained(path: Path) -> Iterator[None]:
-    """Say of what goes wrong inside the block what is wrong with a file."""
+    encoding = config["encoding"] or "utf-8"
+    check_encoding(encoding)
     try:
-        yield
-    except (UnicodeDecodeError, LookupError) as error:
-        raise UserError(
-            f"{path} cannot be decoded ({error}); name its encoding with --encoding=..., such as latin-1"
-        ) from error
-    except DAMAGED as error:
-        raise UserError(f"{path} is damaged ({error}); download or compress it again") from error
-    except (OSError, csv.Error) as error:
-        raise UserError(f"{path} cannot be read: {why(error)}") from error
+        with open_text(Path(path), encoding) as file:
+            yield file
+    except UNREADABLE as error:
+        raise unreadable(Path(path), error, encoding) from error

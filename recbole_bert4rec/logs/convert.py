@@ -17,9 +17,7 @@ from filelock import FileLock
 from recbole_bert4rec.logs.conversion import SORTED, read_record, write_record
 from recbole_bert4rec.logs.events import Events
 from recbole_bert4rec.logs.formats import Reading, data_set_name
-from recbole_bert4rec.logs.mapped import is_mapped
 from recbole_bert4rec.logs.read import Log, connected
-from recbole_bert4rec.logs.times import check_timezone
 from recbole_bert4rec.system.constants import NAMES_OF_COLUMNS
 from recbole_bert4rec.system.errors import UserError, why
 from recbole_bert4rec.system.files import digest_of, keep_made
@@ -48,8 +46,6 @@ def convert(
     written instead, into ``FOLDER/NAME/sorted``.
     """
     reading = reading or Reading()
-    if reading.timezone is not None:
-        check_timezone(reading.timezone)
     source = Log(log, reading)
     name = data_set_name(source.path)
     folder = source.path.parent / name
@@ -68,26 +64,26 @@ def convert(
         )
     may_be_mapped = may_be_mapped and not kept
     if existing and existing.get("made_from") == made_from:
-        is_large = may_be_mapped and existing["rows"] > LARGE
-        if _is_there(existing, target, is_large):
+        place, key = _place(target, may_be_mapped and existing["rows"] > LARGE)
+        if key in existing and place.exists():
             return folder
     try:
         with (
-            TemporaryDirectory(prefix=f".{name}.", dir=source.path.parent, ignore_cleanup_errors=True) as place,
-            connected(scratch := Path(place)) as connection,
+            TemporaryDirectory(prefix=f".{name}.", dir=source.path.parent, ignore_cleanup_errors=True) as temporary,
+            connected(scratch := Path(temporary)) as connection,
         ):
             events = Events(connection, source, columns, filters, scratch)
-            is_large = may_be_mapped and events.rows > LARGE
-            made = scratch / (SORTED if is_large else target.name)
-            found = events.write_sorted(made) if is_large else events.write_atomic(made)
+            place, key = _place(target, may_be_mapped and events.rows > LARGE)
+            made = scratch / place.name
+            found = events.write_sorted(made) if key == SORTED else events.write_atomic(made)
             record = {
                 "log": source.path.name,
                 "made_at": datetime.now(UTC).isoformat(sep=" ", timespec="seconds"),
                 **found,
                 "made_from": made_from,
-                SORTED if is_large else "digest": _digest(made),
+                key: _digest(made),
             }
-            _put(made, target, record)
+            _put(made, place, key, record)
     except OSError as error:
         raise UserError(
             f"--dataset={log}: {folder} cannot be written to ({why(error)}); the log is converted "
@@ -108,29 +104,27 @@ def _check_names(log: Path, columns: list[str]) -> None:
             raise UserError(f"{log}: the name of column {column!r}{option} must hold neither ':' nor a tab")
 
 
-def _is_there(record: dict[str, Any], target: Path, is_large: bool) -> bool:
-    """Tell whether a record is of files that are there."""
-    if is_large:
-        return SORTED in record and is_mapped(target.parent / SORTED)
-    return "digest" in record and target.is_file()
+def _place(target: Path, is_large: bool) -> tuple[Path, str]:
+    """Return where a conversion lies, and the key of its digest in the record."""
+    return (target.parent / SORTED, SORTED) if is_large else (target, "digest")
 
 
-def _put(made: Path, target: Path, record: dict[str, Any]) -> None:
+def _put(made: Path, place: Path, key: str, record: dict[str, Any]) -> None:
     """Put what was made of a log beside what else was made of it, and in the place of what was made of another one."""
-    folder, is_large = target.parent, made.is_dir()
+    folder = place.parent
     folder.mkdir(parents=True, exist_ok=True)
     with FileLock(folder / ".conversion.lock"):
         existing = read_record(folder) or {}
         if existing.get("made_from") == record["made_from"]:
-            if _is_there(existing, target, is_large):  # made by another process meanwhile
+            if key in existing and place.exists():  # made by another process meanwhile
                 return
             record = {**existing, **record}
         else:
             write_record(folder, {})  # what is unfinished is then known to be ours, and the next run replaces it
             shutil.rmtree(folder / SORTED, ignore_errors=True)
-            if is_large:
-                target.unlink(missing_ok=True)
-        keep_made(made, folder / made.name)
+            if key == SORTED:
+                (folder / f"{folder.name}.inter").unlink(missing_ok=True)
+        keep_made(made, place)
         write_record(folder, record)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import csv
 import gzip
 import io
 import re
@@ -12,12 +13,14 @@ from pathlib import Path
 from typing import IO, TextIO
 
 from recbole_bert4rec.system.constants import FORMATS
-from recbole_bert4rec.system.errors import UserError, nearest, short
+from recbole_bert4rec.system.errors import UserError, nearest, short, why
 
 _TEXTS, _JSON = (".csv", ".tsv", ".txt", ".dat", ".data"), (".jsonl", ".ndjson", ".json")
 _PARQUET, _ATOMIC = ".parquet", (".inter", ".item")
-DAMAGED = (EOFError, gzip.BadGzipFile, zlib.error)
+_DAMAGED = (EOFError, gzip.BadGzipFile, zlib.error)
 """Errors of a packed file that is not whole."""
+UNREADABLE = (*_DAMAGED, UnicodeDecodeError, OSError, csv.Error)
+"""Errors of a file that cannot be read, which :func:`unreadable` explains."""
 STAND_IN = "\x1f"
 """ASCII's sign between units, in the place of a separator of several signs, which Python's csv does not know."""
 _SEPARATORS = ("::", ",", ";", "\t", "|", " ")
@@ -124,9 +127,9 @@ def open_bytes(path: Path) -> IO[bytes]:
     return gzip.open(path) if path.name.lower().endswith(".gz") else open(path, "rb")  # type: ignore[return-value]
 
 
-def open_text(path: Path, encoding: str, newline: str | None = "") -> TextIO:
-    """Open a text, packed or not."""
-    return io.TextIOWrapper(open_bytes(path), encoding, newline=newline)
+def open_text(path: Path, encoding: str) -> TextIO:
+    """Open a text, packed or not, whose lines may end in any way."""
+    return io.TextIOWrapper(open_bytes(path), encoding)
 
 
 def encoding_of(start: bytes) -> str:
@@ -146,16 +149,25 @@ def find_encoding(path: Path, reading: Reading) -> str:
         found = encoding_of(file.read(1024))
     if reading.encoding is None:
         return found
-    try:
-        "".encode(reading.encoding)
-    except (LookupError, UnicodeError) as error:
-        raise UserError(f"--encoding={reading.encoding} is no encoding of texts; write one such as cp1252") from error
+    check_encoding(reading.encoding)
     name = codecs.lookup(reading.encoding).name
     return found if name == "utf-8" and found == "utf-8-sig" else name
 
 
-def undecodable(path: Path, encoding: str, error: UnicodeDecodeError) -> UserError:
-    """Say which bytes are of another encoding, with the line where lines can be told without decoding."""
+def check_encoding(name: str) -> None:
+    """Refuse a name that is not an encoding of texts."""
+    try:
+        "".encode(name)
+    except (LookupError, UnicodeError) as error:
+        raise UserError(f"--encoding={name} is no encoding of texts; write one such as cp1252") from error
+
+
+def unreadable(path: Path, error: Exception, encoding: str) -> UserError:
+    """Say why a file cannot be read; of bytes of another encoding, in which line, where lines can be told."""
+    if isinstance(error, _DAMAGED):
+        return UserError(f"{path} is damaged ({error}); download or compress it again")
+    if not isinstance(error, UnicodeDecodeError):
+        return UserError(f"{path} cannot be read: {why(error)}")
     wrong, line = error.object[error.start : error.start + 1], ""
     if not encoding.startswith("utf-16"):
         with open_bytes(path) as file:

@@ -9,7 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from recbole_bert4rec.logs.read import Connection, Log, fetch, keep
+from recbole_bert4rec.logs.read import Connection, Log, ask, fetch, keep
+from recbole_bert4rec.logs.times import TimeColumn, Times
 from recbole_bert4rec.system.errors import UserError, short
 
 _WHOLE = r"^([+-]?\d+)\.0+$"
@@ -64,6 +65,31 @@ def code_ids(connection: Connection, column: str, name: str, log: Log) -> Ids:
     table = pa.table({"written": written, "code": codes.astype(np.int32)}).filter(pa.array(codes != NO_ID))
     keep(connection, f"of_{column}", table)
     return ids
+
+
+def join_codes(connection: Connection, log: Log, columns: list[str]) -> tuple[int, Times]:
+    """Make the table ``kept`` of the table ``log``: rows that have user and item, as codes; return how many have both.
+
+    Without a column of times, and with ``in_order``, the time of a row is its place.
+    """
+    in_order, further = log.reading.in_order or len(columns) < 3, range(3, len(columns))
+    ask(
+        connection,
+        f"CREATE TABLE kept AS SELECT of_c0.code AS user, of_c1.code AS item, log.rowid AS row, "
+        f"{'log.rowid' if in_order else 'c2'} AS time"
+        + "".join(f", of_c{n}.code AS m{n}" for n in further)
+        + " FROM log JOIN of_c0 ON c0 = of_c0.written JOIN of_c1 ON c1 = of_c1.written"
+        + "".join(f" LEFT JOIN of_c{n} ON c{n} = of_c{n}.written" for n in further),
+    )
+    ((count,),) = ask(connection, "SELECT count(*) FROM kept")
+    if not count:
+        raise UserError(f"{log.path}: no row has both {columns[0]!r} and {columns[1]!r}")
+    times = Times("time", False, "numbers")
+    if not in_order:
+        dates = log.reading.date_format, log.reading.timezone
+        times = TimeColumn(connection, "kept", columns[2], log.where, *dates).read()
+    ask(connection, "DROP TABLE log")
+    return count, times
 
 
 def doubts(ids: Ids, name: str) -> list[str]:

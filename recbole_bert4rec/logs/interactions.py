@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from logging import getLogger
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -13,12 +14,10 @@ import pyarrow as pa
 from tqdm import tqdm
 
 from recbole_bert4rec.logs.formats import Reading
-from recbole_bert4rec.logs.ids import code_ids
-from recbole_bert4rec.logs.read import Log, ask, batches, connected, fetch
-from recbole_bert4rec.logs.times import TimeColumn, no_times
-from recbole_bert4rec.system.errors import UserError
+from recbole_bert4rec.logs.ids import code_ids, join_codes
+from recbole_bert4rec.logs.read import Log, ask, connected, fetch
+from recbole_bert4rec.logs.times import no_times
 
-_ROWS = 1 << 16  # sorted ones that are fetched at once
 _PART = 1 << 18  # interactions of a part, about
 
 
@@ -50,40 +49,24 @@ class InteractionFile:
         with TemporaryDirectory() as folder, connected(Path(folder)) as connection:
             rows = self._log.read(connection, self._columns, Path(folder))
             users, items = (code_ids(connection, f"c{n}", self._columns[n], self._log).tokens for n in (0, 1))
-            time = ", c2 AS time" if len(self._columns) > 2 else ""
-            ask(
-                connection,
-                f"CREATE TABLE kept AS SELECT of_c0.code AS user, of_c1.code AS item, log.rowid AS row{time} "
-                "FROM log JOIN of_c0 ON c0 = of_c0.written JOIN of_c1 ON c1 = of_c1.written",
-            )
-            order = "user, row"
-            if time:
-                dates = self._reading.date_format, self._reading.timezone
-                times = TimeColumn(connection, "kept", self._columns[2], self._log.where, *dates).read()
-                order = f"user, {times.sql}, row"
-            ask(connection, "DROP TABLE log")
-            lengths = fetch(connection, "SELECT count(*) AS n FROM kept GROUP BY user ORDER BY user")["n"]
-            ends = lengths.to_numpy().cumsum()
-            if rows > (kept := ends.max(initial=0)):
+            kept, times = join_codes(connection, self._log, self._columns)
+            if rows > kept:
                 self._log.doubts.append(f"{rows - kept:,} rows are left out, whose user or item is empty")
             for doubt in self._log.doubts:
                 getLogger(__name__).warning(f"{self.path}: {doubt}")
             self._log.doubts.clear()
-            if not kept:
-                raise UserError(f"{self.path} holds no interactions")
             self._examples = [str(users[0]), str(items[0])]
-            sizes = np.diff(ends[np.flatnonzero(np.diff(ends // _PART, append=-1))], prepend=0)
-            sorted_rows, some = (
-                batches(connection, f"SELECT user, item FROM kept ORDER BY {order}", _ROWS),
-                list[pa.Table](),
-            )
-            for size in tqdm(sizes.tolist(), desc="parts", ncols=100, disable=None):
-                while sum(map(len, some)) < size:
-                    of_user, of_item = next(sorted_rows).columns
-                    some.append(pa.table([users.take(of_user), items.take(of_item)], names=self._columns[:2]))
-                table = pa.concat_tables(some)
-                some = [table.slice(size)]
-                yield table.slice(0, size).to_pandas()
+            ask(connection, f"CREATE TABLE sorted AS SELECT user, item FROM kept ORDER BY user, {times.sql}, row")
+            lengths = fetch(connection, "SELECT count(*) AS n FROM kept GROUP BY user ORDER BY user")["n"]
+            ask(connection, "DROP TABLE kept")
+            ends = lengths.to_numpy().cumsum()
+            last = ends[np.flatnonzero(np.diff(ends // _PART, append=-1))]
+            for begin, end in tqdm(list(pairwise([0, *last.tolist()])), desc="parts", ncols=100, disable=None):
+                of_user, of_item = fetch(
+                    connection, f"SELECT user, item FROM sorted WHERE rowid >= {begin} AND rowid < {end}"
+                ).columns
+                names = self._columns[:2]
+                yield pa.table([users.take(of_user), items.take(of_item)], names=names).to_pandas()
 
     def example(self, column: int = 1) -> str:
         """Return the first item, or for column 0 the first user; :meth:`parts` reads them."""

@@ -49,7 +49,7 @@ def read_names(path: str, field: str) -> tuple[list[str], list[str]]:
         )
     with TemporaryDirectory() as folder, connected(Path(folder)) as connection:
         log.store(connection, [field, named[0]], Path(folder))
-        ids, names = fetch(connection, "SELECT * FROM stored").columns
+        ids, names = fetch(connection, "SELECT s0, s1 FROM stored").columns
     try:
         texts: list[Any] = cleaned(as_texts(ids.combine_chunks())).fill_null("").to_pylist()
     except pa.ArrowException as error:

@@ -8,6 +8,7 @@ import json
 import os
 import re
 import shutil
+import zoneinfo
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -21,8 +22,8 @@ from pyarrow import parquet
 
 from recbole_bert4rec.logs.conversion import has_quotes
 from recbole_bert4rec.logs.formats import (
-    DAMAGED,
     STAND_IN,
+    UNREADABLE,
     Reading,
     find_encoding,
     find_files,
@@ -30,10 +31,10 @@ from recbole_bert4rec.logs.formats import (
     open_bytes,
     open_text,
     separators,
-    undecodable,
+    unreadable,
 )
 from recbole_bert4rec.system.constants import NAMES_OF_COLUMNS
-from recbole_bert4rec.system.errors import UserError, nearest, short, short_list, why
+from recbole_bert4rec.system.errors import UserError, nearest, short, short_list
 
 Connection = duckdb.DuckDBPyConnection
 T = TypeVar("T")
@@ -44,8 +45,8 @@ _THREADS = 4
 """Each takes some of that memory."""
 _LONGEST = 1 << 22
 """Bytes of a line; DuckDB takes 16 times as many for what it reads."""
-_COUNTED = 1 << 20
-"""Bytes whose lines are counted at once."""
+_BLOCK = 1 << 20
+"""Bytes of a text that are looked at at once."""
 _PART = "path of the part"
 """Column of DuckDB's, by a name that no column of a log has."""
 _SEEN = 100
@@ -118,6 +119,10 @@ class Log:
     """
 
     def __init__(self, name: str, reading: Reading, flag: str = "--dataset") -> None:
+        try:
+            zoneinfo.ZoneInfo(reading.timezone or "UTC")
+        except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError) as error:
+            raise UserError(f"--timezone={reading.timezone} must be a name such as Europe/Berlin or UTC") from error
         self.path = Path(name).resolve()
         self.form, self.files, self.doubts = find_files(name, flag)
         self.reading = reading
@@ -262,12 +267,8 @@ class Log:
         """Say of what goes wrong inside the block what is wrong with the log, or with one of its files."""
         try:
             yield
-        except UnicodeDecodeError as error:
-            raise undecodable(self.path, self.encoding, error) from error
-        except DAMAGED as error:
-            raise UserError(f"{self.path} is damaged ({error}); download or compress it again") from error
-        except (OSError, csv.Error) as error:
-            raise UserError(f"{part or self.path} cannot be read: {why(error)}") from error
+        except UNREADABLE as error:
+            raise unreadable(part or self.path, error, self.read_as.get("encoding", "")) from error
         except duckdb.OutOfMemoryException:
             raise
         except (duckdb.Error, pa.ArrowException) as error:
@@ -342,35 +343,29 @@ class Log:
         there = self._columns
         if self._quote == self._separator:
             raise UserError(f"--quote={self._quote} separates the columns of {self.path}; it cannot be both")
-        plain, lines = self._unpacked(scratch)
+        plain, has_quotes = self._plain(scratch)
         values = [f"f{there.index(name)}" for name in wanted]
         columns = [f"f{number}" for number in range(len(there))]
-        self._store(plain, values, columns, self._skipped, (self._separator, self._quote, self._escape or self._quote))
-        if lines is not None and lines != self._one("SELECT count(*) FROM stored") + self._header:
+        breaks = [f"contains(concat({', '.join(columns)}), chr(10))"] if has_quotes else []
+        signs = (self._separator, self._quote, self._escape or self._quote)
+        self._store(plain, values + breaks, columns, self._skipped, signs)
+        if breaks and self._one(f"SELECT bool_or(s{len(values)}) FROM stored"):
             self._check_line_breaks()
 
-    def _unpacked(self, scratch: Path) -> tuple[Path, int | None]:
-        """Return a text in UTF-8 with line ends of one kind: the log itself, or a copy; and the number of its lines.
-
-        The number is None in a text without quotes, whose values hold no line breaks.
-        """
-        lines, pairs, has_quotes, is_old, last = 0, 0, False, False, b"\n"
-        sign = (self._quote or '"').encode()
+    def _plain(self, scratch: Path) -> tuple[Path, bool]:
+        """Return a text in UTF-8 with Unix's line ends, the log itself or a copy; and whether it has quotes."""
+        signs = b"\r", self._quote.encode() or b"\r"
+        found = set[bytes]()
         with open_bytes(self.path) as file:
-            while block := file.read(_COUNTED):
-                parted = last.endswith(b"\r") and block.startswith(b"\n")
-                alone = block.count(b"\r") - block.count(b"\r\n")
-                lines, pairs = lines + block.count(b"\n") + alone - parted, pairs + block.count(b"\r\n") + parted
-                is_old = is_old or alone > block.endswith(b"\r")  # the last one may belong to the next block
-                has_quotes, last = has_quotes or sign in block, block
-        count = lines + (not last.endswith((b"\r", b"\n"))) if has_quotes and self._quote else None
-        is_packed = self.path.name.lower().endswith(".gz")
-        if self.encoding == "utf-8" and not is_old and pairs in (0, lines) and not is_packed:
-            return self.path, count
+            while block := file.read(_BLOCK):
+                found |= {sign for sign in signs if sign in block}
+        has_quotes = bool(self._quote) and signs[1] in found
+        if self.encoding == "utf-8" and b"\r" not in found and not self.path.name.lower().endswith(".gz"):
+            return self.path, has_quotes
         copy = scratch / "log.txt"
-        with open_text(self.path, self.encoding, newline=None) as source, copy.open("w", encoding="utf-8") as target:
+        with open_text(self.path, self.encoding) as source, copy.open("w", encoding="utf-8") as target:
             shutil.copyfileobj(source, target)
-        return copy, count
+        return copy, has_quotes
 
     def _store(
         self,
@@ -401,18 +396,17 @@ class Log:
         style["skipinitialspace"] = separator != " "  # as DuckDB finds a quote
         return csv.reader(lines, delimiter=separator, strict=strict, escapechar=self._escape or None, **style)
 
-    def _records(self, strict: bool = False) -> Iterator[tuple[int, list[str], list[str]]]:
-        """Yield the line in which each row begins, its values and its lines; ``strict`` refuses odd quotes."""
-        begin, lines = 1, list[str]()
+    def _records(self, strict: bool = False) -> Iterator[tuple[int, list[str]]]:
+        """Yield the line in which each row begins, and its values; ``strict`` refuses odd quotes."""
         with open_text(self.path, self.encoding) as file:
+            reader, begin = self._csv(file, self._separator, strict), 1
             try:
-                for fields in self._csv(_recorded(file, lines), self._separator, strict):
+                for fields in reader:
                     if fields and begin > self._header:
-                        yield begin, fields, lines
-                    begin += len(lines)
-                    lines.clear()
+                        yield begin, fields
+                    begin = reader.line_num + 1
             except csv.Error as error:
-                raise self._misquoted(begin, lines) from error
+                raise self._misquoted(begin, reader.line_num - begin) from error
 
     def _refuse_mistake(self) -> None:
         """Find the line that cannot be read, and say why."""
@@ -421,7 +415,7 @@ class Log:
                 pass
             return
         names = self._columns
-        for line, fields, _ in self._records(strict=True):
+        for line, fields in self._records(strict=True):
             if len(fields) != len(names):
                 raise UserError(
                     f"{self.path}, line {line}: the number of columns is {len(fields)}, but the header has "
@@ -430,15 +424,13 @@ class Log:
                 )
 
     def _check_line_breaks(self) -> None:
-        """Tell values that hold line breaks from quotes that swallow rows.
-
-        A value swallows rows where all lines that it spans could be rows. With ``--quote`` it is believed.
-        """
+        """Refuse a value that spans lines which could all be rows, unless quotes are told; count other line breaks."""
         spans = []
-        for begin, _, lines in self._records():
+        for begin, fields in self._records():
+            lines = self._separator.join(fields).split("\n")
             if len(lines) > 1:
                 if self.reading.quote is None and all(map(self._may_be_row, lines)):
-                    raise self._misquoted(begin, lines)
+                    raise self._misquoted(begin, len(lines) - 1)
                 spans.append(begin)
         if spans:
             self.doubts.append(
@@ -448,15 +440,16 @@ class Log:
 
     def _may_be_row(self, line: str) -> bool:
         """Tell whether a line has as many values as there are columns, where quotes mean nothing."""
-        values = line.rstrip("\r\n").split(self._separator)
+        values = line.split(self._separator)
         return len(values) - (values[-1] == "" and len(values) > len(self._columns)) == len(self._columns)
 
-    def _misquoted(self, begin: int, lines: list[str]) -> UserError:
-        more = len(lines) - 1
+    def _misquoted(self, begin: int, more: int) -> UserError:
+        with open_text(self.path, self.encoding) as file:
+            first = next(itertools.islice(file, begin - 1, None))
         lost = f" before line {begin + more}, so that {more} rows would be lost" if more else ""
         return UserError(
             f"{self.path}, line {begin}: a value begins with a quote that is not closed as it should be{lost}: "
-            f"{short(lines[0].strip())}. --quote=none takes quotes for signs like others, --escape=\\ one after a "
+            f"{short(first.strip())}. --quote=none takes quotes for signs like others, --escape=\\ one after a "
             'backslash; else double those inside of values: "the ""best"" one"'
         )
 
@@ -490,19 +483,14 @@ class Log:
 
     def _of_json(self, wanted: list[str], scratch: Path) -> None:
         """Make the table ``stored`` of JSON lines: texts, or lists of them."""
-        plain, _ = self._unpacked(scratch)
+        plain, _ = self._plain(scratch)
         values = []
         for path in (self._paths[name] for name in wanted):
             outer, is_list, inner = path.partition("[*]")
             value = f"json_extract(line, {in_quotes(outer + is_list)})"
             if is_list:  # an element without the key keeps its place
                 value = f"to_json(list_transform({value}, lambda x: json_extract(x, {in_quotes('$' + inner)})))"
-            holder, other = (outer, "OBJECT") if is_list else (path.rpartition('."')[0], "ARRAY")
-            mixed = f"error({in_quotes(f'{holder[2:]} holds objects in some lines, and lists in others')})"
-            values.append(
-                f"CASE json_type(line, {in_quotes(holder)}) WHEN '{other}' THEN {mixed} "
-                f"ELSE nullif(CAST({value} AS VARCHAR), 'NaN') END"
-            )
+            values.append(f"nullif(CAST({value} AS VARCHAR), 'NaN')")
         is_blank, is_object = "trim(coalesce(line, ''), ' \t\r') = ''", "json_type(line) = 'OBJECT'"
         where = f" WHERE CASE WHEN {is_blank} THEN false WHEN {is_object} THEN true ELSE error('no object') END"
         self._store(plain, values, ["line"], 0, ("\x01", "", ""), where)
@@ -533,32 +521,25 @@ class Log:
     # ---- Parquet
 
     def _schema(self, wanted: list[str]) -> pa.Schema:
-        """Return the columns of all files; those that are wanted must be in each, in types that go together.
-
-        Folders named ``column=value`` are columns of texts.
-        """
+        """Return the columns of all files; those that are wanted must be in each, in one type. Folders name texts."""
         for file in self.files:
             if file not in self._schemas:
                 with self._explained(file):
                     self._schemas[file] = parquet.read_schema(file)
         first = self._schemas[self.files[0]]
         folders = self.files[0].relative_to(self.path).parts[:-1] if self.path.is_dir() else ()
-        keys = [folder.partition("=")[0] for folder in folders if "=" in folder]
-        roots = {_root(name, first.names) for name in wanted} - {*keys}
-        for name in (name for name in first.names if name in roots):
-            for file in self.files[1:]:
-                other = self._schemas[file]
-                if name not in other.names:
-                    raise UserError(f"{file} has no column {name!r}, which {self.files[0]} has")
-                both = first.field(name).type, other.field(name).type
-                if len({*map(_family, both)} - {"null"}) > 1:
-                    raise UserError(
-                        f"{file}: {name!r} is of type {both[1]}, but {both[0]} in {self.files[0]}; write the column of "
-                        "all files in one type"
-                    )
-        self._keys = keys
-        of_folders = [pa.field(key, pa.string()) for key in keys]
-        return pa.schema([*(field for field in first if field.name not in keys), *of_folders])
+        self._keys = [folder.partition("=")[0] for folder in folders if "=" in folder]
+        roots = {*first.names} & {_root(name, first.names) for name in wanted} - {*self._keys}
+        both = pa.schema([first.field(name) for name in roots])
+        for file, own in self._schemas.items():
+            for name in roots - {*own.names}:
+                raise UserError(f"{file} has no column {name!r}, which {self.files[0]} has")
+            try:
+                both = pa.unify_schemas([both, pa.schema([own.field(name) for name in roots])])
+            except pa.ArrowTypeError as error:
+                raise UserError(f"{file}: {error}; write a column of all files in one type") from error
+        of_folders = [pa.field(key, pa.string()) for key in self._keys]
+        return pa.schema([*both, *(field for field in first if field.name not in {*roots, *self._keys}), *of_folders])
 
     def _of_parquet(self, wanted: list[str], scratch: Path) -> None:
         """Make the table ``stored`` of Parquet files."""
@@ -573,10 +554,8 @@ class Log:
     def _column(self, name: str, schema: pa.Schema) -> str:
         """Return a column, a field in one, or what the folders' names say, as SQL names it."""
         root = _root(name, schema.names)
-        if any(
-            sum(other.lower() == root.lower() for other in each.names) > 1 for each in (schema, *self._schemas.values())
-        ):
-            raise UserError(f"{self.path}: the names of two columns differ from {root!r} only in case; rename one")
+        for each in (schema, *self._schemas.values()):
+            _check_case(root, each.names)
         field = schema.field(root)
         if root in self._keys:
             below = f'substr("{_PART}", {len(str(self.path)) + 1})'
@@ -590,13 +569,6 @@ class Log:
 
 def _replaced(text: str, separator: str) -> str:
     return text.replace(separator, STAND_IN)
-
-
-def _recorded(lines: Iterable[str], kept: list[str]) -> Iterator[str]:
-    """Yield lines that are also kept, until who reads them takes them away."""
-    for line in lines:
-        kept.append(line)
-        yield line
 
 
 def _no_pattern(path: Path) -> str:
@@ -640,16 +612,10 @@ def _root(name: str, names: Sequence[str]) -> str:
     return name if name in names else name.partition(".")[0]
 
 
-def _family(kind: pa.DataType) -> str:
-    """Return what types of a column that go together, without losing digits or time zones, have in common."""
-    if pa.types.is_dictionary(kind):
-        kind = kind.value_type
-    if pa.types.is_timestamp(kind):
-        return f"time {kind.tz is not None}"
-    is_number = pa.types.is_integer(kind) or pa.types.is_float64(kind) or pa.types.is_decimal(kind)
-    if is_number and not pa.types.is_uint64(kind):
-        return "number"
-    return "text" if pa.types.is_string(kind) or pa.types.is_large_string(kind) else str(kind)
+def _check_case(name: str, names: list[str]) -> None:
+    """Refuse a name that DuckDB could take for another one."""
+    if sum(other.lower() == name.lower() for other in names) > 1:
+        raise UserError(f"two of the names {short_list(names)} differ from {name!r} only in case; rename one")
 
 
 def _inside(value: str, kind: Any, keys: list[str]) -> str:
@@ -660,6 +626,5 @@ def _inside(value: str, kind: Any, keys: list[str]) -> str:
         element = f"x{len(keys)}"
         return f"list_transform({value}, lambda {element}: {_inside(element, kind.value_type, keys)})"
     key = keys[0]
-    if sum(field.name.lower() == key.lower() for field in kind) > 1:
-        raise UserError(f"the names of two fields differ from {key!r} only in case; rename one")
+    _check_case(key, [field.name for field in kind])
     return _inside(f"{value}[{in_quotes(key)}]", kind.field(key).type, keys[1:])

@@ -11,10 +11,10 @@ from recbole_bert4rec.system.constants import OptionValues
 
 _EPOCHS = 40
 """Most epochs if ``epochs`` is ``auto``."""
-_MANY = 100
-"""Interactions of an item, from which on a log is dense."""
+_DENSE = 100
+"""Interactions of an item from which on a log is dense."""
 _LARGE_BATCH = 2000
-"""Items of a batch on a dense log; on ml-1m 24 epochs of such are as good as 40 of 1,000."""
+"""Items of a batch on a dense log; on ml-1m 24 epochs of such batches are as good as 40 with 1,000 items."""
 
 
 class LogSize(NamedTuple):
@@ -34,31 +34,31 @@ class LogSize(NamedTuple):
 
 
 def dropout(options: OptionValues, size: LogSize) -> float:
-    """Drop .5 at 16 interactions an item, .1 less for each factor of 3 above or below, in steps of .05.
+    """Drop .5 at 16 interactions an item, .1 less for each factor of 3 above or below, in steps of .05; at least .1.
 
-    An embedding learnt from more interactions needs less. If items have fewer, epochs are few as well (the next rule),
-    and a model that drops much learns too little in them. At least .1.
+    An embedding learnt from more interactions needs less dropout. With fewer interactions there are fewer epochs (see
+    :func:`epochs`), in which a model with much dropout learns too little.
     """
     return round(20 * max(0.1, 0.5 - 0.1 * abs(math.log(max(1.0, size.per_item) / 16, 3)))) / 20
 
 
 def batch_items(options: OptionValues, size: LogSize) -> int:
     """Train on 2,000 items at once if items have 100 interactions or more, else on 1,000."""
-    return _LARGE_BATCH if size.per_item >= _MANY else 1000
+    return _LARGE_BATCH if size.per_item >= _DENSE else 1000
 
 
 def rate(options: OptionValues, size: LogSize) -> float:
-    """Train with .001, and with twice as much if batches have 2,000 items or more, but with .2 / H at most."""
+    """Train with .001; with .002, but at most .2 / H, if batches have 2,000 items or more."""
     return min(0.002, round(0.2 / options["hidden_size"], 4)) if _has_large_batches(options) else 0.001
 
 
 def epochs(options: OptionValues, size: LogSize) -> int:
-    """Pass 40 times over a log with 14 interactions an item or more; fewer times, but 10, over one with fewer.
+    """Pass 40 times over a log with 14 interactions an item or more, and fewer times, but at least 10, over others.
 
-    Items that are seen so seldom are learnt by heart: on beauty, with 6.5 an item, 40 epochs are past the best one. If
-    items have 100 or more and batches 2,000 items, 24 passes suffice.
+    Rare items are learnt by heart: on beauty, with 6.5 interactions an item, 40 epochs are past the best one. With 100
+    interactions an item and batches of 2,000 items, 24 passes suffice.
     """
-    if size.per_item >= _MANY and _has_large_batches(options):
+    if size.per_item >= _DENSE and _has_large_batches(options):
         return 24
     return max(10, min(_EPOCHS, round(_EPOCHS * size.per_item / 14)))
 
@@ -68,15 +68,15 @@ def _has_large_batches(options: OptionValues) -> bool:
 
 
 def most_epochs(options: OptionValues) -> int:
-    """Return the most epochs of a training, before the data decide about ``auto``."""
+    """Return how many epochs a training has at most, before the data decide about ``auto``."""
     value: Any = options["epochs"]
     return _EPOCHS if value == AUTO else int(value)
 
 
 def loss(options: OptionValues, size: LogSize) -> str:
-    """Estimate the softmax from a sample of more than 10,000 items: over all it takes too long.
+    """Estimate the softmax over more than 10,000 items from a sample; over all of them it takes too long.
 
-    On beauty-5core (12,101 items) 1,024 are as good in half the time.
+    On beauty-5core (12,101 items) a sample of 1,024 is as good in half the time.
     """
     return "sampled_softmax" if size.items > 10_000 else "CE"
 
@@ -98,7 +98,7 @@ RULES: Mapping[str, Callable[[OptionValues, LogSize], Any]] = {
 
 
 def settle(options: Any, size: LogSize) -> tuple[str, ...]:
-    """Give each option of a configuration that is ``auto`` its value; return the names of those."""
+    """Replace ``auto`` in a configuration by values; return the names of these options."""
     automatic = tuple(name for name in RULES if options[name] == AUTO)
     for name in automatic:
         options[name] = RULES[name](options, size)

@@ -1,6 +1,6 @@
 """Checks of a whole configuration: every value against the table, the values against each other, and the names.
 
-All mistakes are reported in one error. Of its own options RecBole looks at the values; here at their types.
+All mistakes are reported in one error. Options of RecBole's are checked for their types; RecBole checks their values.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _KINDS: Mapping[str, Kind] = {name: option.kind for name, option in OPTIONS.item
 _UNLISTED = {"model", "dataset", "config_files", "nproc", "ip", "port", "world_size", "group_offset", "offset"}
 _UNLISTED |= {"local_rank", "model_file", "conversion", "device", "encoding", "tail_ratio", "token_num_threshold"}
 _UNLISTED |= {"mask_ratio", "ft_ratio", "neg_sampling", "training_neg_sample_num"}
-"""Options of every model that stand in no list of RecBole: of programs, launchers and logs, of its code and of its
+"""Options of every model that are in no list of RecBole: of programs, launchers and logs, and of RecBole's code and
 older versions."""
 _ANYTHING = anything("anything")
 _DICTIONARY = Kind("a dictionary, or null", lambda value: isinstance(value, dict | None))
@@ -36,7 +36,7 @@ _TYPES: Mapping[Any, Kind] = {
     dict: _DICTIONARY,
     object: _ANYTHING,
 }
-"""What an option takes by the type of its default; the command line makes numbers and tuples of texts."""
+"""What an option takes, by the type of its default; the command line turns texts into numbers and tuples."""
 INTERVALS = Kind(
     "intervals such as '[5,inf)' or '(0,1];[3,4)', in which 2024-04-01 is 1711929600",
     lambda value: all(map(_is_interval, str(value).split(";"))),
@@ -46,7 +46,7 @@ _RECBOLES = {
     **dict.fromkeys(("threshold", "unused_col", "val_interval", "train_neg_sample_args"), _DICTIONARY),
     **dict.fromkeys(("user_inter_num_interval", "item_inter_num_interval"), or_null(INTERVALS)),
 }
-"""Options of RecBole's whose default does not tell what they take."""
+"""Options of RecBole whose default does not tell what they take."""
 _RATIOS = Kind(
     "three ratios (train, valid, test), the first above 0",
     lambda value: isinstance(value, list) and len(value) == 3 and all(map(real(0).accepts, value)) and value[0] > 0,
@@ -68,17 +68,17 @@ _SPLITS = {
     "GT": _ANYTHING,  # the next ones
 }
 _GLOBAL_TIME = {"quantile": real(0, 1, "()"), "target": one_of("last"), "validation": one_of("GT", "LTI")}
-"""What ``eval_args``, its ``split``, and that one's ``GT`` may hold."""
+"""What ``eval_args``, its ``split``, and the ``GT`` of that may hold."""
 _SINGLE_SCORES = ("auc", "logloss", "mae", "rmse")
-"""Metrics of single scores; the others look at rankings."""
+"""Metrics of single scores; all others are of rankings."""
 
 
 def mistakes_of_options(
     config: Mapping[str, Any], written: Iterable[str], defaults: Mapping[str, Any], ours: bool = True
 ) -> list[str]:
-    """List the mistakes in the values of one of our models or of RecBole's; :func:`unknown_names` checks the names.
+    """List the mistakes in the values of options of any model; :func:`unknown_names` checks the names.
 
-    What the table leaves to RecBole, and options of a user's own model, are of the type of their default.
+    Options that the table leaves to RecBole, and those of a user's own model, have the type of their default.
     """
     of_all = sorted(FOLLOWED_BY_ALL.intersection(written))
     kinds = _KINDS if ours else {name: _KINDS[name] for name in of_all if config.get(name) is not None}
@@ -88,9 +88,9 @@ def mistakes_of_options(
 
 
 def take_numbers(config: MutableMapping[str, Any], written: Iterable[str], defaults: Mapping[str, Any]) -> None:
-    """Replace texts such as ``16`` and ``None`` by their value, and 1.0 by 1, where an option only takes that.
+    """Replace texts such as ``16`` and ``None`` by their value, and 1.0 by 1, if the option takes only that.
 
-    RecBole's options, and those of a user's own model, take what is like their default.
+    RecBole's options, and those of a user's own model, take values of the type of their default.
     """
     for name in {*written} & config.keys():
         value = config[name]
@@ -108,7 +108,7 @@ def _recboles(name: str, defaults: Mapping[str, Any]) -> Kind:
 
 
 def mistakes_between(config: Mapping[str, Any]) -> list[str]:
-    """List values of one of our models that do not go together; a loss that is ``auto`` is chosen so that they do."""
+    """List values of one of our models that do not fit together; a loss that is ``auto`` is chosen so that they do."""
     hidden_size, n_heads, objective = (config[name] for name in ("hidden_size", "n_heads", "objective"))
     loss, negatives, learner = (config[name] for name in ("loss_type", "negatives", "learner"))
     shares = config["mask_random_share"] + config["mask_keep_share"]
@@ -117,9 +117,9 @@ def mistakes_between(config: Mapping[str, Any]) -> list[str]:
             hidden_size % n_heads > 0
         ),
         f"`mask_random_share` and `mask_keep_share` must add up to at most 1, but give {shares:g}.": shares > 1,
-        f"`position` end needs `objective` cloze, but the objective is {objective}: its positions are read as the "
-        "ends of histories of other lengths.": config["position"] == "end" and objective != "cloze",
-        "`seen_bias` cannot be learnt with `loss_type` BPR, whose negatives are never of the history.": (
+        f"`position` end needs `objective` cloze, but the objective is {objective}, which reads each position as the "
+        "end of a shorter history.": config["position"] == "end" and objective != "cloze",
+        "`seen_bias` cannot be learnt with `loss_type` BPR, whose negatives are never items of the history.": (
             config["seen_bias"] and loss == "BPR"
         ),
         f"`negatives` must be uniform with {loss}, which does not correct for how they are drawn, but is "
@@ -178,8 +178,8 @@ def _is_interval(text: str) -> bool:
 
 
 def mistakes_of_metrics(config: Mapping[str, Any]) -> list[str]:
-    """List the mistakes in ``metrics``, ``topk`` and ``valid_metric``, for any model, in words."""
-    from recbole.evaluator.register import metrics_dict  # checks are imported where RecBole is not, too
+    """List the mistakes in ``metrics``, ``topk`` and ``valid_metric`` of any model."""
+    from recbole.evaluator.register import metrics_dict  # here, for this module is imported without RecBole, too
 
     metrics, topk = map(_listed, (config["metrics"], config["topk"]))
     names = [str(metric).lower() for metric in metrics]
@@ -211,14 +211,14 @@ def _listed(value: object) -> list[Any]:
 
 
 def is_known(name: str, known: Iterable[str] = ()) -> bool:
-    """Tell whether an option is read: by us, by any model of RecBole, or as one of ``known``."""
+    """Tell whether an option is ours, one of RecBole's or any of its models', or one of ``known``."""
     return name in OPTIONS or name in {*known} or name in known_to_recbole()
 
 
 def unknown_names(written: Iterable[str], known: Iterable[str], refuse_all: bool) -> list[str]:
     """List the unknown names, each with the name that was probably meant, and the option that accepts them.
 
-    Unless all are refused, as in a program of the user's own, those that are near no name of ours are noted in the log.
+    If not all are refused, as in a user's own program, those that are close to no name of ours are only logged.
     """
     known = {*known}
     candidates = sorted({*OPTIONS, *known, *(known_to_recbole() if refuse_all else ())})
@@ -239,7 +239,7 @@ def unknown_names(written: Iterable[str], known: Iterable[str], refuse_all: bool
 def known_to_every_model() -> frozenset[str]:
     """Collect the options that RecBole reads for any model: those of its lists and its property files."""
     root = folder_of_recbole()
-    lists = runpy.run_path(str(root / "utils" / "argument_list.py"))  # without its package, which takes seconds
+    lists = runpy.run_path(str(root / "utils" / "argument_list.py"))  # importing its package takes seconds
     listed = (names for name, names in lists.items() if name.endswith("_arguments"))
     files = (file for file in (root / "properties").rglob("*.yaml") if file.parent.name != "model")
     return frozenset(_UNLISTED.union(described_in(files), *listed))
@@ -252,14 +252,14 @@ def known_to_recbole() -> frozenset[str]:
 
 
 def described_in(files: Iterable[Path]) -> dict[str, tuple[str, str]]:
-    """Return the default of each option of property files, as it is written there, and its comment."""
+    """Return the default, as it is written, and the comment of each option in property files."""
     lines = (line.partition(":") for file in files for line in file.read_text("utf-8").splitlines())
     parts = ((name, rest.partition("#")) for name, colon, rest in lines if colon and name.isidentifier())
     return {name: (default.strip(), comment.strip()) for name, (default, _, comment) in parts}
 
 
 def read_options(file: str | Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the options of a configuration file, which may not trust pickles; a dictionary is returned as it is."""
+    """Return the options of a configuration file, which must not trust pickles; a dictionary is returned as it is."""
     if isinstance(file, Mapping):
         return file
     options = read_yaml(file)

@@ -1,4 +1,4 @@
-"""Kinds of values of options; each says in words what it accepts."""
+"""Kinds of option values; each says in words what it accepts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ AUTO = "auto"
 
 @dataclass(frozen=True)
 class Kind:
-    """A set of values: words to follow "must be", a test of a value, and the values if they are a few names."""
+    """A set of values: words that follow "must be", a test, and the values if they are a few names."""
 
     wanted: str
     accepts: Callable[[object], bool]
@@ -26,7 +26,7 @@ class Kind:
 
 
 SWITCH = Kind("one of [True, False]", lambda value: isinstance(value, bool))
-"""True or False; 1 and 0 are not."""
+"""True or False, but neither 1 nor 0."""
 
 
 def anything(wanted: str) -> Kind:
@@ -35,7 +35,7 @@ def anything(wanted: str) -> Kind:
 
 
 def whole(low: int) -> Kind:
-    """Return the whole numbers from ``low`` on; True and False are none."""
+    """Return the whole numbers from ``low`` on, without True and False."""
     return Kind(
         f"a whole number at least {low}",
         lambda value: not isinstance(value, bool) and isinstance(value, Integral) and int(value) >= low,
@@ -43,14 +43,14 @@ def whole(low: int) -> Kind:
 
 
 def is_number(value: object) -> TypeGuard[int | float]:
-    """Tell whether ``value`` is a finite number that a float can hold; True and False are none."""
+    """Tell whether ``value`` is a finite number that a float can hold, and neither True nor False."""
     if not isinstance(value, (int, float)) or isinstance(value, bool):
         return False
     return -sys.float_info.max <= value <= sys.float_info.max
 
 
 def real(low: float, high: float = math.inf, brackets: str = "[)") -> Kind:
-    """Return the finite numbers of an interval; ``brackets`` say whether its ends belong to it."""
+    """Return the finite numbers of an interval; ``brackets`` tell whether it includes its ends."""
     upper = "" if math.isinf(high) else f" and {'at most' if brackets[1] == ']' else 'below'} {high:g}"
 
     def accepts(value: object) -> bool:
@@ -91,7 +91,7 @@ def or_auto(kind: Kind) -> Kind:
 
 
 def misfits(config: Mapping[str, Any], kinds: Mapping[str, Kind]) -> list[str]:
-    """List the options whose value is not of their kind, in words."""
+    """Describe each option whose value is not of its kind."""
     return [
         f"`{name}` must be {kind.wanted}, but is {short(config.get(name))} instead."
         for name, kind in kinds.items()
@@ -100,7 +100,7 @@ def misfits(config: Mapping[str, Any], kinds: Mapping[str, Kind]) -> list[str]:
 
 
 def literal(text: str) -> Any:
-    """Return the Python value that a text spells (booleans in lower case, too); the text itself if it spells none."""
+    """Return the Python value that a text spells (also true and false), or else the text itself."""
     if text.lower() in ("true", "false"):
         return text.lower() == "true"
     try:

@@ -1,6 +1,6 @@
-"""The table of options: the only place for each one's default, allowed values, treatment and meaning.
+"""The table of options: the only place for the default, allowed values, treatment and meaning of each.
 
-A row is ``opt(default, kind, words)(help)``: the words are of :data:`WORDS`, and one of :data:`SOURCES`. To add an
+A row is ``opt(default, kind, words)(help)``, with one word of :data:`SOURCES` and any of :data:`WORDS`. To add an
 option, add a row and the code that uses it; then run ``make pages``.
 """
 
@@ -32,34 +32,34 @@ SOURCES = {
     "RecBole": "1.2.1",
     "validation": "chosen by validation NDCG@10 on ml-100k, ml-1m or beauty-5core",
     "ours": "decided without a comparison",
-    "off": "the paper does without",
+    "off": "the paper has no such part",
 }
-"""Words for where a default is from."""
+"""Words for where a default comes from."""
 
 WORDS = {
-    "shared": "other models of RecBole have it, too; else it has no effect on them",
-    "all": "RecBole has it not, but all models follow it",
-    "fixed": "a run that is resumed must have the checkpoint's: it shapes the weights or the optimizer's state",
-    "protocol": "a run that is resumed must have the checkpoint's while epochs are left: it decides which one is best",
+    "shared": "other models of RecBole have it, too; without this word it has no effect on them",
+    "all": "RecBole does not have it, but all models follow it",
+    "fixed": "a resumed run must have the checkpoint's value: it shapes the weights or the optimizer's state",
+    "protocol": "a resumed run must have the checkpoint's value while epochs are left: it decides which one is best",
     "data": "a saved data set or loader must have been made with the same value",
-    "same": "in comparisons: all models get BERT4Rec's",
-    "decided": "in comparisons: the comparison decides",
-    "single": "in comparisons: is for a single run",
-    "unsearched": "a search may not vary it",
+    "same": "in comparisons all models have BERT4Rec's value",
+    "decided": "in comparisons the comparison sets it",
+    "single": "not for comparisons, only for a single run",
+    "unsearched": "a search must not vary it",
     "inert": "results do not depend on it",
 }
 """Words for how an option is treated."""
 
 
 RECBOLES = "RecBole's"
-"""Stands for a default of RecBole's own, which our property file leaves out."""
+"""Stands for RecBole's own default, which our property file leaves out."""
 Needs = tuple[str, tuple[str, ...]]
-"""Another option, and its values with which an option means something."""
+"""Another option, and the values that it needs for an option to have an effect."""
 
 
 @dataclass(frozen=True)
 class Option:
-    """A row of the table; ``needs`` is None for an option that always means something."""
+    """A row of the table; ``needs`` is None for an option that always has an effect."""
 
     default: Any
     kind: Kind
@@ -76,12 +76,12 @@ def opt(default: Any, kind: Kind, words: str, needs: Needs | None = None) -> Cal
 
 
 def recboles(kind: Kind, words: str) -> Callable[[str], Option]:
-    """Begin the row of an option of RecBole's, which every model has, with RecBole's default."""
+    """Begin the row of an option that every model of RecBole has, with RecBole's default."""
     return opt(RECBOLES, kind, f"RecBole shared {words}")
 
 
 def of_log(kind: Kind, default: Any = None) -> Callable[[str], Option]:
-    """Begin the row of an option of how a log is read, for every model."""
+    """Begin the row of an option, for every model, of how a log is read."""
     return opt(default, kind, "ours all unsearched inert")
 
 
@@ -126,12 +126,12 @@ _ENCODER: dict[str, Option] = {
         "Project hidden states before they are multiplied with the items' embeddings (equation 7), or not."
     ),
     "selected_features": opt([], lists("columns of the .item file, such as ['class']"), "off shared fixed")(
-        "Columns of the .item file: embeddings of categories are added to the item's at the input; numbers are read "
+        "Columns of the .item file: embeddings of categories are added to the item's at the input; numbers are used "
         "like item_vectors."
     ),
     "item_vectors": opt([], lists("files, such as ['titles.parquet']", alone=True), "off")(
-        "Files with a vector of each item, .parquet or .npy: what items are, read at the input and the output, most of "
-        "all for rare items; those without an interaction can be recommended."
+        "Files with a vector of each item, .parquet or .npy: contents of items, used at the input and the output, most "
+        "of all for rare items; items without an interaction can be recommended."
     ),
     "initializer_range": opt(0.02, real(0, brackets="()"), "paper shared")(
         "Standard deviation of the truncated normal initialisation."
@@ -170,21 +170,21 @@ _TASK: dict[str, Option] = {
         "RecBole's mask_itemseq means the same as null: masks are drawn in the loss."
     ),
     "loss_type": opt(AUTO, or_auto(one_of(*LOSSES)), "validation shared")(
-        "CE: softmax over all items; sampled_softmax, BCE, gBCE: for huge catalogues; BPR: one negative a masked item, "
-        "outside its sequence."
+        "CE: softmax over all items; sampled_softmax, BCE, gBCE: for huge catalogues; BPR: for each masked item one "
+        "negative from outside its sequence."
     ),
     "n_negatives": opt(1024, whole(1), "validation", _SAMPLED)(
-        "Negatives a batch of sampled_softmax, BCE and gBCE, shared by its masked items."
+        "Number of negatives that the masked items of a batch share, with sampled_softmax, BCE and gBCE."
     ),
     "negatives": opt(AUTO, or_auto(one_of("uniform", "popularity")), "ours", _SAMPLED)(
-        "How negatives are drawn; by popularity with sampled_softmax alone."
+        "How negatives are drawn; by popularity only with sampled_softmax."
     ),
     "gbce_t": opt(0.75, real(0, 1, "[]"), "ours", ("loss_type", ("gBCE",)))(
         "Calibration t of gBCE (Petrov and Macdonald, RecSys 2023): 0 is BCE, 1 predicts probabilities."
     ),
     "seen_bias": opt(True, SWITCH, "validation fixed")(
-        "Learn one number that is added to the scores of items that the user had: those in the input, and in rankings, "
-        "where it is negative, all of the history. Off with BPR, which cannot learn it."
+        "Learn one number that is added to the scores of seen items: those in the input and, in rankings if it is "
+        "negative, all of the history. Off with BPR, which cannot learn it."
     ),
     "loss_mean": opt("mask", one_of("mask", "sequence"), "authors")(
         "Average over masked items, or sequence by sequence (the paper's equation 8)."
@@ -196,19 +196,19 @@ _TASK: dict[str, Option] = {
 
 _TRAINING: dict[str, Option] = {
     "epochs": opt(20, or_auto(whole(0)), "validation shared")(
-        "Passes over all users; the learning rate reaches 0 at the last. auto: 40, fewer where items have fewer than 14"
-        " interactions; 24 in batches of 2000."
+        "Passes over all users; the learning rate reaches 0 in the last. auto: 40, fewer if items have fewer than 14 "
+        "interactions; 24 with batches of 2000."
     ),
     "train_batch_size": opt(1000, or_auto(whole(1)), "validation shared")(
-        "Interactions (items) in a batch, padding counted, as a row of RecBole's sequential models is one. auto: 1000, "
-        "2000 where items have 100 interactions."
+        "Interactions (items) in a batch, padding included; in RecBole's sequential models each is a row. auto: 1000, "
+        "2000 if items have 100 interactions."
     ),
     "batch_sequences": opt(None, or_null(whole(1)), "ours")(
-        "Sequences (users) in a batch, however long; it takes the place of train_batch_size."
+        "Sequences (users) in a batch, however long; it replaces train_batch_size."
     ),
     "hidden_dropout_prob": opt(0.2, or_auto(real(0, 1)), "validation shared")(
-        "Dropout of embeddings and layer outputs. auto: .5 where items have 16 interactions, less where they have more "
-        "or fewer."
+        "Dropout of embeddings and layer outputs. auto: .5 if items have 16 interactions, less if they have more or "
+        "fewer."
     ),
     "attn_dropout_prob": opt(0.0, real(0, 1), "validation shared")(
         "Dropout of attention weights; RecBole's 0.2 is no better here, and slower."
@@ -218,7 +218,7 @@ _TRAINING: dict[str, Option] = {
     ),
     "learning_rate": opt(0.003, or_auto(real(0, brackets="()")), "validation shared")(
         "Highest learning rate; lower for hidden states above 64, about 0.2 / hidden_size (0.0015 for 128). auto: "
-        "0.001, 0.002 in batches of 2000."
+        "0.001, 0.002 with batches of 2000."
     ),
     "lr_schedule": opt("cosine", one_of("constant", "linear", "cosine"), "ours")(
         "Learning rate after the warm-up; linear and cosine fall to 0 at the last epoch."
@@ -243,12 +243,12 @@ _TRAINING: dict[str, Option] = {
 
 _DATA: dict[str, Option] = {
     "training_rows": opt(None, or_null(one_of("user")), "RecBole all data")(
-        "For RecBole's SASRec and GRU4Rec and their F variants: user trains in one pass over a window, with the loss at"
-        " all its positions; null: on one padded row a label. This package's own models have no padded rows."
+        "For RecBole's SASRec and GRU4Rec and their F variants: user trains all positions of a window in one pass; "
+        "null: one padded row for each label. This package's own models have no padded rows."
     ),
     "window": opt("random", one_of("random", "last", "sliding"), "ours data")(
-        "What is trained of a history longer than MAX_ITEM_LIST_LENGTH: a random window each epoch, the last, or all "
-        "sliding ones."
+        "Part of a history longer than MAX_ITEM_LIST_LENGTH that is trained: a random window each epoch, the last "
+        "window, or all sliding ones."
     ),
     "prop_sliding_window": opt(0.5, real(0, 1, "(]"), "authors data", ("window", ("sliding",)))(
         "Step of window: sliding, as a share of MAX_ITEM_LIST_LENGTH (0.5 is the authors' for ML-1M)."
@@ -260,30 +260,30 @@ _DATA: dict[str, Option] = {
         "Order by the times as they are; RecBole rounds to float32, which merges Unix times up to 64 s apart."
     ),
     "separator": of_log(anything("one character, or null"))(
-        "For a log of one's own: the sign between its columns, \\t for a tab; null: found. In atomic files it is "
-        "field_separator."
+        "For a log of your own: the character between its columns, \\t for a tab; null: detected. For atomic files it "
+        "is field_separator."
     ),
     "date_format": of_log(anything("a form of dates, or null"))(
-        "For a log: form of its dates, such as %d.%m.%Y %H:%M; null: found."
+        "For a log: form of its dates, such as %d.%m.%Y %H:%M; null: detected."
     ),
     "timezone": of_log(anything("the name of a time zone, or null"))(
         "For a log: time zone of dates that name none, such as Europe/Berlin; null: UTC."
     ),
     "drop_duplicates": of_log(SWITCH, False)(
-        "For a log: leave out rows whose user, item and time an earlier row has; else they count as repeats."
+        "For a log: leave out rows with the user, item and time of an earlier row; else they count as repeats."
     ),
     "quote": of_log(anything("one character, none, or null"))(
-        "For a log: the sign around values that hold separators; none: signs around values belong to them; null: double"
-        " quotes, where that loses no rows."
+        "For a log: the character around values that hold separators; none: quotes belong to the values; null: double "
+        "quotes, if that loses no rows."
     ),
     "escape": of_log(anything("one character, or null"))(
-        "For a log: the sign before a quote that belongs to a value, such as a backslash."
+        "For a log: the character before a quote that belongs to a value, such as a backslash."
     ),
     "columns": of_log(anything("names with commas, a list of them, or null"))(
-        "For a text without a header: the names of its columns, in their order; null: its first line has them."
+        "For a text without a header: the names of its columns, in order; null: they are in its first line."
     ),
     "in_order": of_log(SWITCH, False)(
-        "For a log: its rows are in the order of time, the first one first; a column of times is not read."
+        "For a log: its rows are in the order of time, the oldest first; a column of times is not read."
     ),
     "load_col": recboles(anything("a dictionary"), "same")("Columns to load of each atomic file."),
 }
@@ -296,23 +296,23 @@ _EVALUATION: dict[str, Option] = {
         "How uniN and popN draw: as RecBole, or as the paper: no item of the user, none twice, fixed by the seed."
     ),
     "valid_users": opt(None, or_null(whole(1)), "RecBole fixed data single unsearched")(
-        "With LS valid_and_test: validate on so many users, drawn by the seed, and train with the others' validation "
+        "With LS valid_and_test: validate on this many users, drawn by the seed, and train on the others' validation "
         "items (Petrov and Macdonald, RecSys 2022); null: validate on all."
     ),
     "exclude_seen": opt(False, SWITCH, "RecBole all protocol same unsearched")(
-        "Take items of the user's history out of rankings and recommendations (as most papers do), or rank them like "
-        "any other (RecBole)."
+        "Take seen items out of rankings and recommendations (as most papers do), or rank them like any other "
+        "(RecBole)."
     ),
     "logit_adjustment": opt(0.0, real(0, 100, "[]"), "off protocol")(
-        "Rank by score - this * log(n + 1), n the item's count in training (Menon et al., ICLR 2021); 1 suits "
-        "candidates drawn by popularity, and shows more of the tail."
+        "Rank by score - this * log(n + 1), where n is the item's count in training (Menon et al., ICLR 2021); 1 suits "
+        "candidates drawn by popularity, and recommends more rare items."
     ),
     "memory": opt(False, SWITCH, "validation")(
-        "Add to the score of an item how often it followed the history's items in training; by how much, validation "
-        "decides after the last epoch."
+        "Add to the score of an item how often it followed the history's items in training; validation chooses the "
+        "weight after the last epoch."
     ),
     "metrics": recboles(anything("a list"), "same unsearched")("Metrics to compute."),
-    "topk": recboles(anything("a list"), "same unsearched")("Lengths of the list that metrics look at."),
+    "topk": recboles(anything("a list"), "same unsearched")("Lengths of the lists that metrics read."),
     "valid_metric": recboles(anything("a text"), "protocol same unsearched")("Metric that selects the best epoch."),
     "eval_batch_size": opt(256, whole(1), "ours shared")(
         "Rows scored at once; more did not make it faster on two cores."
@@ -326,24 +326,24 @@ _RUN: dict[str, Option] = {
     ),
     "data_path": recboles(anything("a text"), "unsearched inert")("Folder of the data sets."),
     "refit": opt(None, or_null(one_of("train+valid", "all")), "ours single unsearched")(
-        "After the test, train anew for the selected epochs: on train+valid, which is tested, too, or on all, which is "
-        "what one deploys; null: do not."
+        "After the test, train anew for the selected epochs: on train+valid, with a test, or on all, to deploy; null: "
+        "do not."
     ),
     "warm_start": opt(None, anything("the path of a checkpoint, or null"), "ours fixed single unsearched")(
         "Begin with the weights of a checkpoint that was trained on an older log; items are matched by their ids. "
-        "Options that shape the weights follow from it."
+        "Options that shape the weights are taken from it."
     ),
     "keep_histories": opt(False, SWITCH, "ours unsearched inert")(
-        "Put all users' histories into the checkpoint, to recommend to them from it alone."
+        "Store all users' histories in the checkpoint, to recommend to them from it alone."
     ),
     "allow_unknown": opt(False, SWITCH, "ours all unsearched inert")(
-        "Accept options that neither RecBole nor the model knows; without it they are taken for misspelt."
+        "Accept options that neither RecBole nor the model knows; else they are refused as misspelt."
     ),
     "worker": recboles(whole(0), "")("Processes that load data."),
     "checkpoint_dir": recboles(anything("a text"), "inert")("Folder for checkpoints and records."),
     "trust_pickles": opt(False, SWITCH, "ours all unsearched inert")(
         "Read data sets and loaders that RecBole saved; such a file is a pickle, which can run any code. Only the "
-        "command line and Python say so, no file."
+        "command line and Python can set it, no file."
     ),
     "show_progress": recboles(anything("True or False"), "decided inert")("Show progress bars."),
     "state": recboles(anything("a text"), "inert")("Level of the log."),
@@ -383,14 +383,14 @@ def names(*words: str) -> tuple[str, ...]:
 
 
 FOLLOWED_BY_ALL = frozenset(names("all"))
-"""Options of this package that other models than its own follow, too."""
+"""Options of this package that all models follow."""
 OURS_ONLY = tuple(name for name in OPTIONS if name not in names("shared", "all"))
 """Options that only BERT4Rec has."""
 SHAPES_DATA = names("data")
 """Options that must agree before a saved data set or loader is used again."""
 FIXED_ON_RESUME = names("fixed")
 SHAPES_WEIGHTS = tuple(name for name in FIXED_ON_RESUME if name in {**_ENCODER, **_TASK})
-"""Options that must agree before weights are taken over."""
+"""Options that must agree before weights are loaded."""
 PROTOCOL = names("protocol")
 """Options that decide which epoch is best."""
 SAME_IN_COMPARISON = names("same")

@@ -1,7 +1,7 @@
-"""Models of the user's own: subclasses of BERT4Rec or of any class of RecBole's models, found by their names.
+"""Users' own models: subclasses of BERT4Rec or of any model of RecBole, found by their names.
 
-RecBole looks models up by name. A class of the user's is known as soon as the user gives it, or writes
-``module:Class`` on the command line or in Python. A file that names one imports nothing: a module is a program.
+RecBole looks models up by name. A user's class is known as soon as the user gives it, or writes ``module:Class`` on
+the command line or in Python. A file that names a class imports nothing: importing a module runs it.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from recbole_bert4rec.system.environment import folder_of_recbole
 from recbole_bert4rec.system.errors import UserError, reason_of, short
 
 SHIPPED = {"GRU4RecPlus": "recbole_bert4rec.plugin.baselines"}
-"""Models that come with the package besides BERT4Rec, and their modules; each has RecBole's trainer and checkpoints."""
+"""Modules of the package's models besides BERT4Rec, which have RecBole's trainer and checkpoints."""
 _KNOWN: dict[str, type] = {}
-"""The classes that the user has named in this process, by their names; none by the name of another model."""
+"""The classes that the user has named in this process, by name; none has the name of another model."""
 Model = str | type
-"""A model by its name or its class; a class of the user's own may have the name of a model of RecBole."""
+"""A model by its name or its class; a user's own class may have the name of a model of RecBole."""
 _OTHERS = {"recbole", "recbole_bert4rec", "torch", *sys.stdlib_module_names} - {"__main__"}
-"""Packages whose classes are not models of the user's."""
+"""Packages whose classes are not users' own models."""
 
 
 def known_as(model: Model) -> str:
-    """Return the name by which RecBole finds a model; one of the user's own is known from now on."""
+    """Return the name by which RecBole finds a model; a user's own class is known from now on."""
     return class_name(chosen(model))
 
 
 def chosen(model: Model) -> Model:
-    """Return the class of a model that the user gives or writes as ``module:Class``, or else RecBole's name of it."""
+    """Return the class of a user's own model, given or written as ``module:Class``, or else RecBole's name of it."""
     if isinstance(model, str) and ":" not in model:
         return _KNOWN.get(model, model)
     model_class = _imported(model) if isinstance(model, str) else model
@@ -88,20 +88,20 @@ def parent_of(model: Model) -> str:
 
 
 def is_ours(model: Model) -> bool:
-    """Tell whether a model is BERT4Rec, under one of its names or as a subclass; the name of a class says nothing."""
+    """Tell whether a model is BERT4Rec, under one of its names, or a subclass; the name of a class does not count."""
     lineage = _lineage(model)
     return any(_name_in_recbole(parent) in OUR_MODELS for parent in lineage) if lineage else model in OUR_MODELS
 
 
 def source_of(model: Model) -> str:
-    """Return ``module:Class`` of a model of the user's own, as a checkpoint has it; names of others as they are."""
+    """Return ``module:Class`` of a user's own model, as a checkpoint stores it, and the name of any other model."""
     name, lineage = class_name(model), _lineage(model)
     is_named = not lineage or _name_in_recbole(lineage[0]) is not None
     return name if is_named else f"{lineage[0].__module__}:{name}"
 
 
 def importable(model: Model) -> str:
-    """Return the name of a model for another process: ``module:Class``, or the name of a model of RecBole."""
+    """Return the name by which another process finds a model: :func:`source_of`, if that can be imported."""
     model = chosen(model)
     if isinstance(model, type) and (model.__module__ == "__main__" or model.__qualname__ != model.__name__):
         raise UserError(
@@ -112,7 +112,7 @@ def importable(model: Model) -> str:
 
 
 def property_files(model: Model) -> list[Path]:
-    """Return the user's own files of defaults: ``CLASS.yaml`` beside the module of each class, the parents' first."""
+    """Return the user's files of defaults: ``CLASS.yaml`` beside the module of each class, the parents' first."""
     modules = ((parent, getattr(sys.modules.get(parent.__module__), "__file__", None)) for parent in _own(model))
     files = (Path(file).with_name(f"{parent.__name__}.yaml") for parent, file in modules if file)
     return [file for file in files if file.is_file()][::-1]
@@ -130,7 +130,7 @@ def digest_of_code(model: Model) -> str | None:
 
 
 def _own(model: Model) -> list[type]:
-    """Return a user's model and its parents, without RecBole's classes, torch's and ours."""
+    """Return a user's model and its parents, without classes of RecBole, torch and this package."""
     return [parent for parent in _lineage(model) if parent.__module__.partition(".")[0] not in _OTHERS]
 
 
@@ -143,7 +143,7 @@ def _sources(model: Model) -> list[str]:
 
 
 def _name_in_recbole(model_class: type) -> str | None:
-    """Return the name by which RecBole finds a class of its own or of this package; None for other classes."""
+    """Return the name by which RecBole finds a class of RecBole or of this package; None for other classes."""
     package, _, module = model_class.__module__.rpartition(".")
     if package == "recbole_bert4rec.plugin" and model_class.__name__ in (*OUR_MODELS, *SHIPPED):
         return model_class.__name__
@@ -153,7 +153,7 @@ def _name_in_recbole(model_class: type) -> str | None:
 
 
 def _is_model(value: object) -> TypeGuard[type]:
-    from recbole.model import abstract_recommender  # this file serves `load`, too, which works without RecBole
+    from recbole.model import abstract_recommender  # here, for `load` imports this module without RecBole
 
     abstract = abstract_recommender.AbstractRecommender
     return isinstance(value, type) and issubclass(value, abstract) and value.__module__ != abstract.__module__

@@ -1,6 +1,6 @@
 """What RecBole calls.
 
-RecBole is imported first: that makes the changes of :mod:`recbole_bert4rec.plugin.hooks`, which import what is here.
+Importing RecBole first applies the changes of :mod:`recbole_bert4rec.plugin.hooks`, which imports these modules.
 """
 
 import recbole  # noqa: F401

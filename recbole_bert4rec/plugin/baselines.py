@@ -15,8 +15,8 @@ from torch import Tensor, nn
 
 from recbole_bert4rec.core.batching import covering_windows
 from recbole_bert4rec.core.losses import bpr_max, mask_weights, sampled_scores, sampled_softmax
-from recbole_bert4rec.core.negatives import SharedNegatives
 from recbole_bert4rec.core.objectives import next_items
+from recbole_bert4rec.core.sampling import SharedNegatives
 from recbole_bert4rec.options.kinds import Kind, one_of, real, whole
 from recbole_bert4rec.plugin.config import CAUSAL_MODELS
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
@@ -46,7 +46,7 @@ def has_user_rows(config: Config) -> bool:
 class UserRowsDataLoader(WindowDataLoader):
     """Windows that hold each label of a user once, in batches of about ``train_batch_size`` items.
 
-    A batch of RecBole's has that many rows, and each row one label.
+    A batch of RecBole has that many rows, each with one label.
     """
 
     def _extra_items(self) -> int:
@@ -88,8 +88,8 @@ class GRU4RecPlus(WindowModel):
 
     The network is that of RecBole's GRU4Rec (embeddings that input and output share, a GRU, a projection), with biases
     in the GRU and the output. Every position of a user's window predicts the item after it, and its negatives are the
-    labels of all positions. The authors' batch has one step of each session and carries the state over, so a session
-    is never its own negative.
+    labels of all positions. The authors' batch has one step of each session, so there a session is never its own
+    negative.
     """
 
     option_kinds = MappingProxyType(

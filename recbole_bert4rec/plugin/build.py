@@ -1,4 +1,4 @@
-"""Data set, loaders, model and trainer of a configuration, as our programs make them of RecBole's parts."""
+"""Make data set, loaders, model and trainer of a configuration from RecBole's parts, for our programs."""
 
 from __future__ import annotations
 
@@ -36,27 +36,27 @@ from recbole_bert4rec.system.scoped import replaced
 
 @wraps(BERT4RecDataset, updated=())  # RecBole's file of a saved data set has the name of the class
 def make_dataset(config: Config) -> Dataset:
-    """Make the data set that a configuration needs: RecBole's, for a class that only has the name of one of ours."""
+    """Make the data set that a configuration needs; a class that only has the name of one of ours gets RecBole's."""
     if isinstance(config, dict):
         raise UserError(
             "load_data_and_model was imported from RecBole before recbole_bert4rec, so it takes the checkpoint for "
-            "one of RecBole; import it after recbole_bert4rec"
+            "one of RecBole's; import it after recbole_bert4rec"
         )
     if is_ours(config.model_class):
         return MappedDataset(config) if reads_mapped(config) else BERT4RecDataset(config)
     return BERT4RecDataset(config) if has_user_rows(config) else SequentialDataset(config)
 
 
-def _as_recboles(self: Any) -> Any:
-    """Be pickled as RecBole's own class, which others read without us."""
+def _reduce_to_recboles(self: Any) -> Any:
+    """Pickle as RecBole's own class, which others read without us."""
     plain = Dataset.__new__(type(self).__mro__[2])
     vars(plain).update(vars(self))
     return plain.__reduce_ex__(1)
 
 
 def _checked(dataset_class: Any) -> Any:
-    """Return a class of RecBole's data sets whose files are read as ours are."""
-    return type(dataset_class.__name__, (CheckedLoading, dataset_class), {"__reduce__": _as_recboles})
+    """Return a subclass of one of RecBole's data sets that reads files as ours do."""
+    return type(dataset_class.__name__, (CheckedLoading, dataset_class), {"__reduce__": _reduce_to_recboles})
 
 
 def create_dataset(config: Config) -> Dataset:
@@ -100,14 +100,14 @@ def _trusts_pickles(config: Config, option: str) -> bool:
         return True
     if config[option]:
         raise UserError(
-            f"`{option}` {config[option]} is a pickle, which can run any code as it is read; --trust_pickles=True "
-            "reads it, for files whose maker you trust"
+            f"`{option}` {config[option]} is a pickle, which can run any code when it is read; if you trust its maker, "
+            "--trust_pickles=True reads it"
         )
     return False
 
 
 class _OnWindows(SequentialRecommender):
-    """Stands before a causal model of RecBole's: its loss takes whole windows (sasrec.py:116)."""
+    """A base class before a causal model of RecBole, whose loss then takes whole windows (sasrec.py:116)."""
 
     def calculate_loss(self: Any, interaction: Interaction) -> Tensor:
         """Return the loss of rows or windows."""
@@ -115,7 +115,7 @@ class _OnWindows(SequentialRecommender):
 
 
 class _Counting(GeneralRecommender):
-    """Stands before RecBole's Pop, which counts an item once a batch, however often it stands there (pop.py:47)."""
+    """A base class before RecBole's Pop, which counts repeated items of a batch only once (pop.py:47)."""
 
     def calculate_loss(self: Any, interaction: Interaction) -> Tensor:
         """Count every interaction of a batch."""
@@ -127,7 +127,7 @@ class _Counting(GeneralRecommender):
 
 
 def make_model(config: Config, train_data: AbstractDataLoader) -> AbstractRecommender:
-    """Set the seed of this process and make the model, with weights as they are before training."""
+    """Set the seed of this process, and make the untrained model."""
     init_seed(config["seed"] + rank_of(config), config["reproducibility"])
     model_class: Any = config.model_class
     if issubclass(model_class, Pop):

@@ -45,7 +45,7 @@ class EvalBatch(NamedTuple):
     """A batch of users before it is scored, as RecBole's loaders give it."""
 
     interaction: Interaction  # histories and users
-    excluded: Any  # rows and items that a full ranking leaves out, or None; among candidates, whose each is
+    excluded: Any  # rows and items that a full ranking leaves out, or None; with candidates, the user of each
     target_rows: Tensor  # the ranking that each target belongs to, (P,)
     targets: Tensor  # internal ids, (P,)
 
@@ -54,13 +54,13 @@ class RankedBatch(NamedTuple):
     """A batch of users after it was scored; see :class:`EvalBatch`."""
 
     interaction: Interaction
-    scores: Any  # (B, N), -inf where an item is not ranked; from BERT4Rec a plugin.evaluating.Ranking of the best items
+    scores: Any  # (B, N), -inf where an item is not ranked; BERT4Rec has a plugin.evaluating.Ranking of the best items
     target_rows: Tensor
     targets: Tensor
 
 
 class Callback:
-    """Does nothing; override the events of interest, which docs/extending.md explains.
+    """A callback that does nothing: override the events of interest, which docs/extending.md explains.
 
     Each event gets the trainer first: RecBole's, with ``model``, ``optimizer``, ``config``, ``epochs``, ``start_epoch``
     (of a resumed run), ``eval_step`` and ``logger`` among its attributes. Epochs count from 0.
@@ -71,10 +71,10 @@ class Callback:
         return {}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Take back what :meth:`state` returned, which comes from a file; not called if that was nothing."""
+        """Restore what :meth:`state` returned, read from a checkpoint; not called if it returned nothing."""
 
     def on_train_begin(self, trainer: Trainer) -> None:
-        """Weights and optimizer are there, those of a checkpoint too."""
+        """Weights and optimizer are ready; in a resumed run they are the checkpoint's."""
 
     def on_epoch_begin(self, trainer: Trainer, epoch: int, batches: AbstractDataLoader) -> AbstractDataLoader | None:
         """Return None, or a loader of other batches to train this epoch on."""
@@ -130,7 +130,7 @@ class Callbacks(list[Callback]):
     """The callbacks of a training, which are called together."""
 
     def call(self, event: str, *arguments: object, value: Any = None) -> Any:
-        """Call an event of all, even where one asks to stop; each may return another value than it is given."""
+        """Call an event of all callbacks, even if one asks to stop; each may replace the value that it is given."""
         stop: StopTraining | None = None
         for callback in self:
             try:
@@ -152,7 +152,7 @@ class Callbacks(list[Callback]):
         return states
 
     def restore(self, states: Mapping[str, dict[str, Any]]) -> None:
-        """Give the callbacks back what they kept."""
+        """Restore the states of the callbacks."""
         for name, callback in self._named().items():
             if name in states:
                 callback.restore(states[name])
@@ -165,11 +165,11 @@ class Callbacks(list[Callback]):
 
 
 class Observed(Trainer):
-    """A trainer of RecBole's that calls callbacks; stands before the class that trains, see :func:`observed`."""
+    """Calls callbacks around a trainer of RecBole: a base class before the one that trains, see :func:`observed`."""
 
     saved_model_file: str
-    epoch: int  # that is trained, or was last, from 0; -1 before any is
-    best_epoch: int  # whose weights are kept, from 0; -1 before any are
+    epoch: int  # the current or last one, from 0; -1 before the first
+    best_epoch: int  # the one whose weights are kept, from 0; -1 if none are
     valid_result: Metrics  # of the last validation
 
     def __init__(self, config: Config, model: AbstractRecommender, callbacks: Iterable[Callback] = ()) -> None:
@@ -214,7 +214,7 @@ class Observed(Trainer):
         return self._end(best, train_data, valid_data) if saved and valid_data else best
 
     def _save_checkpoint(self, epoch: int, verbose: bool = True, **arguments: Any) -> None:
-        """Note the epoch whose weights RecBole keeps; its -1 is a model that is not trained."""
+        """Note the epoch whose weights RecBole keeps; -1 is an untrained model."""
         self.best_epoch = epoch
         super()._save_checkpoint(epoch, verbose, **arguments)
 
@@ -228,7 +228,7 @@ class Observed(Trainer):
         return best
 
     def _train_epoch(self, train_data: AbstractDataLoader, epoch_idx: int, *args: Any, **kwargs: Any) -> Losses | None:
-        """Train an epoch on its batches, or on those that a callback has in their place."""
+        """Train an epoch on its batches, or on those that a callback gives instead."""
         self.epoch = epoch_idx
         batches = self.callbacks.call("on_epoch_begin", self, epoch_idx, value=train_data)
         loss: Losses | None = super()._train_epoch(batches, epoch_idx, *args, **kwargs)
@@ -247,7 +247,7 @@ class Observed(Trainer):
         return score, self.valid_result
 
     def evaluate(self, eval_data: AbstractDataLoader, load_best_model: bool = True, *args: Any, **kwargs: Any) -> Any:
-        """Evaluate, once the first process has written the checkpoint that all read; outside a validation, the test."""
+        """Evaluate once the first process has written the checkpoint that all read; outside validation it is a test."""
         if load_best_model and dist.is_initialized():
             dist.barrier()
         is_test = bool(eval_data) and not self._validating

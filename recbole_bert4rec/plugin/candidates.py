@@ -1,4 +1,4 @@
-"""Evaluation among sampled candidates: each history is encoded once; and the paper's draws for any model."""
+"""Evaluation among sampled candidates: each history is encoded once, and any model can have the paper's draws."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from recbole.sampler.sampler import AbstractSampler
 from recbole.utils import EvaluatorType
 from torch import Tensor
 
-from recbole_bert4rec.core.candidates import DistinctCandidates
+from recbole_bert4rec.core.sampling import DistinctCandidates
 from recbole_bert4rec.options.user_models import SHIPPED, source_of
 from recbole_bert4rec.plugin.config import is_served
 from recbole_bert4rec.plugin.mapped import MappedDataset
@@ -26,9 +26,8 @@ from recbole_bert4rec.plugin.mapped import MappedDataset
 class CandidateDataLoader(NegSampleEvalDataLoader):
     """Yield one row for each history instead of one for each candidate, so that a history is encoded once.
 
-    Candidates are drawn as RecBole draws them, in the same order. A batch has the rows of ``eval_batch_size`` users:
-    R rows; the user of each row (R,) and its candidates with the target first (R, C); and the targets by user, as
-    RecBole has them.
+    Candidates are drawn as RecBole draws them, in the same order. A batch has R rows of ``eval_batch_size`` users, the
+    user of each row (R,) with its candidates, the target first, (R, C), and users and items of the targets (R,).
     """
 
     def _init_batch_size_and_step(self) -> None:
@@ -36,7 +35,7 @@ class CandidateDataLoader(NegSampleEvalDataLoader):
         self.set_batch_size(self.step)
 
     def collate_fn(self, index: list[int]) -> Any:
-        """Return a batch as the class describes it; ``index`` numbers the users."""
+        """Return the batch of some users."""
         slices = self.uid2index[self.uid_list[np.array(index)]]
         owner = torch.repeat_interleave(torch.tensor([part.stop - part.start for part in slices]))
         rows = self._dataset[torch.cat([torch.arange(part.start, part.stop) for part in slices])]
@@ -54,9 +53,9 @@ class CandidateDataLoader(NegSampleEvalDataLoader):
 class PaperCandidates:
     """Draw candidates as the paper does: no item of the user, none twice (section 4.2).
 
-    The class stands in for one of RecBole's samplers. The draw of a user depends on (seed, user) alone, so it is the
-    same for every model on the same data. Popularity counts the interactions of users with at least two; RecBole's
-    sequential data sets hold no others.
+    The class replaces a sampler of RecBole. A user's draw depends on (seed, user) alone, so it is the same for every
+    model on the same data. Popularity counts the interactions of users with at least two; RecBole's sequential data
+    sets hold no others.
     """
 
     def __init__(self, dataset: Dataset, distribution: str, seed: int, phase: str) -> None:
@@ -78,10 +77,10 @@ class PaperCandidates:
         self, user_ids: Sequence[int] | NDArray[np.int64] | Tensor, item_ids: object, num: int
     ) -> Tensor:
         """Draw candidates in the layout of RecBole's samplers: the first of each row, then the second; (num * R,)."""
-        drawn = [self._of(int(user), num) for user in user_ids]
+        drawn = [self._drawn_for(int(user), num) for user in user_ids]
         return torch.from_numpy(np.stack(drawn, axis=1).ravel())
 
-    def _of(self, user: int, num: int) -> Any:
+    def _drawn_for(self, user: int, num: int) -> Any:
         if (user, num) not in self._drawn:
             items = self._matrix.indices[self._matrix.indptr[user] : self._matrix.indptr[user + 1]]
             drawn = self._candidates.draw(items, num, np.random.default_rng([self.seed, user]))
@@ -95,7 +94,7 @@ def create_samplers(
     dataset: Dataset,
     built_datasets: list[Dataset],
 ) -> tuple[AbstractSampler | None, ...]:
-    """Make RecBole's samplers, which know no ``candidates: paper``, and with it replace those of the evaluation."""
+    """Make RecBole's samplers; ``candidates: paper``, which RecBole does not know, replaces those of the evaluation."""
     if not is_served(config):
         return original(config, dataset, built_datasets)
     by_phase = {phase: config[f"{phase}_neg_sample_args"] for phase in ("valid", "test")}
@@ -114,7 +113,7 @@ def create_samplers(
 
 
 ENCODED_ONCE = ("Caser", "FPMC", "GRU4Rec", "SASRec", *SHIPPED)
-"""Models whose ``predict`` gives an item the score that ``full_sort_predict`` gives it."""
+"""Models whose ``predict`` and ``full_sort_predict`` give an item the same score."""
 
 Batch = tuple[Interaction, Tensor, Tensor, Tensor]
 """Rows of users and candidates, the user of each, and users and items of the targets."""

@@ -1,4 +1,4 @@
-"""What ends in an exception in RecBole with today's libraries, and works by the hooks; no figure changes."""
+"""Replacements for code of RecBole that fails with today's libraries; they change no figure."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ def trust(checkpoint: Path | str) -> None:
 
 
 def load_checkpoint(file: str, map_location: torch.device | str | None = None) -> Any:
-    """Read a checkpoint; torch unpickles none of RecBole's any more, but for those that this process wrote."""
+    """Read a checkpoint; today's torch unpickles none of RecBole's, so those that this process wrote are trusted."""
     if os.path.abspath(file) in _TRUSTED:
         return torch.load(file, map_location, weights_only=False)
     try:
         return torch.load(file, map_location)
     except pickle.UnpicklingError as error:
         raise UserError(
-            f"{file} is not read: if RecBole wrote it, it is a pickle, which can run any code as it is read; where you "
+            f"{file} is not read: if RecBole wrote it, it is a pickle, which can run any code when it is read; if you "
             "trust its maker, torch reads it with the environment variable TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1"
         ) from error
 
@@ -54,13 +54,13 @@ def load_checkpoint(file: str, map_location: torch.device | str | None = None) -
 def save_and_remember(
     original: Callable[..., None], self: Trainer, epoch: int, verbose: bool = True, **kwargs: str
 ) -> None:
-    """Remember the files that this process wrote, which are pickles that it may read."""
+    """Remember the files that this process wrote: pickles that it may read."""
     original(self, epoch, verbose, **kwargs)
     trust(kwargs.get("saved_model_file", self.saved_model_file))
 
 
 def load_data_and_model(model_file: str, model: str | type | None = None) -> tuple[Any, ...]:
-    """Return configuration, model, data set and loaders of a checkpoint; ours are not pickles as RecBole's are."""
+    """Return configuration, model, data set and loaders of a checkpoint; unlike RecBole's, ours are no pickles."""
     if model is not None:
         known_as(model)
     try:
@@ -89,20 +89,20 @@ def load_data_and_model(model_file: str, model: str | type | None = None) -> tup
 
 
 def barrier() -> None:
-    """Wait for other processes if there are some; after a download RecBole does so in a single one, which raises."""
+    """Wait for the other processes, if any; RecBole waits after a download even in a single process, which raises."""
     if torch.distributed.is_initialized():
         torch.distributed.barrier()
 
 
 def report(**metrics: float) -> None:
-    """Report metrics to Ray, which takes a dictionary today; RecBole reports to it also where no trial runs."""
+    """Report metrics to Ray, which takes a dictionary today; RecBole reports to it even if no trial runs."""
     ray = sys.modules.get("ray")
     if ray is not None and ray.is_initialized():
         importlib.import_module("ray.air.session").report(metrics)
 
 
 def collect_values(original: Callable[[Collector], Any], self: Collector) -> Any:
-    """Leave plain numbers as they are; RecBole moves them to the processor too, also those for ItemCoverage."""
+    """Leave plain numbers as they are; RecBole calls ``cpu()`` on all values, such as the numbers of ItemCoverage."""
     everything = self.data_struct._data_dict
     plain = {key: value for key, value in everything.items() if not hasattr(value, "cpu")}
     for key in plain:
@@ -114,6 +114,6 @@ def collect_values(original: Callable[[Collector], Any], self: Collector) -> Any
 
 
 def compatibility_settings(original: Callable[[Config], None], self: Config) -> None:
-    """Add numpy's names from before version 2, such as `float_`: without them RecBole makes no configuration."""
+    """Add numpy's names from before version 2, such as `float_`, without which RecBole makes no configuration."""
     with replaced(np, "float_", np.float64), replaced(np, "complex_", np.complex128), replaced(np, "unicode_", np.str_):
         original(self)

@@ -69,7 +69,7 @@ class Layers:
     """Options by where they come from; each layer wins over those before it."""
 
     stored: Mapping[str, Any] = field(default_factory=dict)  # of a checkpoint
-    of_log: Mapping[str, Any] = field(default_factory=dict)  # with which the data set of a converted log is read
+    of_log: Mapping[str, Any] = field(default_factory=dict)  # which the data set of a converted log needs
     files: tuple[Mapping[str, Any], ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)  # of Python and our command line; texts spell values
     flags: Mapping[str, str] = field(default_factory=dict)  # of another program's command line, its own among them
@@ -80,19 +80,19 @@ class Layers:
         return {name: value for options in self.files for name, value in options.items()}
 
     @property
-    def spoken(self) -> dict[str, Any]:
+    def direct(self) -> dict[str, Any]:
         """The user's options from Python or a command line."""
         return {**self.options, **self.flags}
 
     @property
     def from_user(self) -> dict[str, Any]:
-        """The user's options for this run, those of files too."""
-        return {**self.in_files, **self.spoken}
+        """The user's options for this run, from whatever source."""
+        return {**self.in_files, **self.direct}
 
     def where(self, name: str) -> str:
-        """Return file and line of an option, to begin a message; nothing if no configuration file decides it."""
+        """Return file and line of an option to begin a message with; "" if no configuration file decides it."""
         options = next((options for options in reversed(self.files) if name in options), None)
-        if name in self.spoken or not isinstance(options, FileOptions):
+        if name in self.direct or not isinstance(options, FileOptions):
             return ""
         return f"{options.file}, line {options.lines[name]}: " if name in options.lines else f"{options.file}: "
 
@@ -107,7 +107,7 @@ class PluginConfig(Config):
             super().__init__(model=model, dataset=dataset, config_dict=dict(layers.options))
 
     def __reduce__(self) -> Any:
-        """Be pickled as RecBole's own class: RecBole's models store theirs, which others read without us."""
+        """Pickle as RecBole's own class: RecBole's models store their configuration, which others read without us."""
         plain = Config.__new__(Config)
         vars(plain).update({name: value for name, value in vars(self).items() if name != "option_layers"})
         return plain.__reduce_ex__(1)
@@ -120,7 +120,7 @@ class PluginConfig(Config):
         return self._convert_config_dict(dict(self.option_layers.flags))
 
     def _convert_config_dict(self, config_dict: dict[str, Any]) -> dict[str, Any]:
-        """Turn texts into the values that they spell, where RecBole runs them as programs (configurator.py:131).
+        """Turn texts into the values that they spell; RecBole runs them as code (configurator.py:131).
 
         The name of a column stays a text, whatever it spells.
         """
@@ -132,9 +132,9 @@ class PluginConfig(Config):
         return config_dict
 
     def _init_device(self) -> None:
-        """Let several processes train on the CPU, with gloo, and keep connections that exist already.
+        """Let several processes train on the CPU, with gloo, and keep existing connections.
 
-        RecBole needs nccl and a GPU for each (configurator.py:498).
+        RecBole needs nccl and a GPU for each process (configurator.py:498).
         """
         final, connected = self.final_config_dict, torch.distributed.is_initialized()
         if "local_rank" not in final:
@@ -163,7 +163,7 @@ def explained(name: str, file: str | None = None) -> Iterator[None]:
         yield
     except URLError as error:
         raise UserError(
-            f"{name} is not here and cannot be downloaded ({error.reason}); write it to {file or 'its folder'}"
+            f"{name} is not here and cannot be downloaded ({error.reason}); put it into {file or 'its folder'}"
         ) from error
     except _MISTAKES as error:
         if f"{os.sep}recbole{os.sep}" not in traceback.extract_tb(error.__traceback__)[-1].filename:
@@ -172,13 +172,13 @@ def explained(name: str, file: str | None = None) -> Iterator[None]:
 
 
 def flags_of_program() -> dict[str, str]:
-    """Return the flags that RecBole takes for options from the command line of a program that is not ours, as texts."""
+    """Return, as texts, the flags of the user's own program that RecBole takes for options."""
     with explained("the command line"):
         return Config._load_cmd_line(cast(Config, SimpleNamespace(_convert_config_dict=dict)))
 
 
 def stored_config(values: Mapping[str, Any], **more: Any) -> PluginConfig:
-    """Return the configuration that a checkpoint stores; its folders are ignored, and options of the caller win."""
+    """Return the configuration that a checkpoint stores, without its folders; options of the caller win."""
     model = named_in_file(str(values["model"]), "the checkpoint")
     return PluginConfig(model, values["dataset"], Layers(without_places({**values}), options=more))
 
@@ -198,22 +198,25 @@ def plain_config(config: Config) -> dict[str, Any]:
 
 
 def _layers(config: Config) -> Layers:
-    """Return the layers of a configuration of our programs; a program of the user's own has none."""
+    """Return the layers of a configuration of our programs; those of a user's own program have none."""
     return config.option_layers if isinstance(config, PluginConfig) else Layers()
 
 
 def is_served(config: Config) -> bool:
-    """Tell whether a configuration is of one of our programs, or of a model of ours; nothing changes for others."""
+    """Tell whether a configuration belongs to one of our programs or models; nothing changes for others."""
     own_options = hasattr(config.model_class, "option_kinds")  # of a WindowModel
     return isinstance(config, PluginConfig) or is_ours(config.model_class) or own_options
 
 
-def lay_defaults(config: Config, recboles: Callable[..., None], model_class: Any, dataset: str) -> None:
-    """Lay a model's defaults, and those of a known data set, over RecBole's and below the user's options."""
+def lay_defaults(config: Config, original: Callable[..., None], model_class: Any, dataset: str) -> None:
+    """Lay the defaults of a model and of a known data set over RecBole's and below the user's options."""
     if Path(dataset).name != dataset or dataset == ".." or "\0" in dataset:
-        raise UserError(f"the data set {dataset!r} is not a name; put NAME.inter into DATA_PATH/NAME/ and name both")
+        raise UserError(
+            f"the data set {dataset!r} is not a name; put NAME.inter into DATA_PATH/NAME/, and give --dataset=NAME "
+            "--data_path=DATA_PATH"
+        )
     parent = parent_of(model_class)
-    recboles(MODEL_NAME if parent == STOCK_MODEL_NAME else parent, model_class, dataset)
+    original(MODEL_NAME if parent == STOCK_MODEL_NAME else parent, model_class, dataset)
     internal, user_options = config.internal_config_dict, config.external_config_dict
     if is_ours(model_class):  # a data set that RecBole saved is used again only if these are the same
         arguments = config.parameters["Dataset"]
@@ -234,18 +237,18 @@ def lay_defaults(config: Config, recboles: Callable[..., None], model_class: Any
         internal["load_col"] = {"inter": [user_options.get(field, internal[field]) for field in NAMES_OF_COLUMNS]}
 
 
-def check_options(recboles: Callable[[Config], None], config: Config) -> None:
-    """Check the options of our models, and in our programs of all; RecBole checks none of a model.
+def check_options(original: Callable[[Config], None], config: Config) -> None:
+    """Check the options of our models, and in our programs those of all; RecBole checks no option of a model.
 
-    A program of the user's own may have keys of its own: there only those that are near a known one are refused.
+    A user's own program may have keys of its own: there only those close to a known option are refused.
     """
     if not is_served(config):
-        return recboles(config)
+        return original(config)
     final, model_class = config.final_config_dict, cast(Any, config.model_class)
     arguments = final["eval_args"]
     if final["MODEL_TYPE"] == ModelType.SEQUENTIAL and isinstance(arguments, dict):
         final["eval_args"] = {**SEQUENTIAL_SPLIT, **arguments}
-    written = _understood(config)
+    written = _normalise(config)
     mistakes = misfits(final, getattr(model_class, "option_kinds", {}))  # GRU4RecPlus has some of its own
     mistakes += mistakes_of_options(final, written, config.internal_config_dict, is_ours(model_class))
     if not final.get("allow_unknown"):  # a checkpoint's were accepted when it was made
@@ -254,14 +257,13 @@ def check_options(recboles: Callable[[Config], None], config: Config) -> None:
     refuse(config, mistakes)
     warn_of_no_effect(config)
     _choose_device(config)
-    return recboles(config)
+    return original(config)
 
 
-def _understood(config: Config) -> set[str]:
-    """Take the options as RecBole's users write them, and return the names of those that they wrote.
+def _normalise(config: Config) -> set[str]:
+    """Turn numpy's numbers, texts of numbers and ``Adam`` into the options meant; return the names that users wrote.
 
-    These are numpy's numbers, texts that are numbers, ``Adam``. RecBole takes every flag of a program for an option: of
-    a program that is not ours, those that nobody knows are its own.
+    RecBole takes every flag of a user's own program for an option; unknown ones are the program's.
     """
     final, options = config.final_config_dict, config.external_config_dict
     for values in (options, final):
@@ -294,7 +296,7 @@ def plain_value(value: object) -> object:
 
 
 def refuse(config: Config, mistakes: Iterable[str]) -> None:
-    """Refuse a configuration with mistakes, each of which begins with the name of the option, in backticks."""
+    """Refuse a configuration with mistakes; each begins with the name of its option in backticks."""
     layers = _layers(config)
     if lines := [layers.where(re.split("[`:]", mistake)[1]) + mistake for mistake in mistakes]:
         raise UserError(f"the configuration of {config.model} has mistakes:\n  " + "\n  ".join(lines))
@@ -306,14 +308,14 @@ def known_to(config: Config) -> set[str]:
 
 
 def warn_of_no_effect(config: Config, but: Iterable[str] = ()) -> None:
-    """Name the options that have no effect, with the reason; `but` lists those to leave out."""
+    """Warn of the options that have no effect, with the reason, except those in ``but``."""
     for name, why in without_effect(config).items():
         if name not in but:
             getLogger().warning(f"option `{name}` {why}")
 
 
 def without_effect(config: Config, names: Iterable[str] | None = None) -> dict[str, str]:
-    """Return why options have no effect on the model, by their names; by default of those that the user chose."""
+    """Return, by name, why options have no effect on the model; by default those that the user chose."""
     if names is None:
         written, usual = config.external_config_dict, {**config.internal_config_dict, **_layers(config).stored}
         names = [name for name in written if name not in usual or written[name] != usual[name]]
@@ -346,7 +348,7 @@ def _why_no_effect(name: str, model_class: Any, config: Mapping[str, Any], known
 
 
 def _unmet_need(name: str, model_class: Any, config: Mapping[str, Any]) -> str | None:
-    """Say which value of another option an option of our models needs; None if it has it, or the data decide."""
+    """Say which value of another option an option needs; None if the other has it, or the data decide it."""
     if name not in OPTIONS or (needs := OPTIONS[name].needs) is None:
         return None
     other, values = needs
@@ -357,7 +359,7 @@ def _unmet_need(name: str, model_class: Any, config: Mapping[str, Any]) -> str |
 
 
 def _choose_device(config: Config) -> None:
-    """Compute on the processor with ``use_gpu: False`` or ``gpu_id: -1``; say so if a wanted GPU is not there."""
+    """Use the processor with ``use_gpu: False`` or ``gpu_id: -1``; warn if a wanted GPU is missing."""
     final, options = config.final_config_dict, config.external_config_dict
     if final["use_gpu"] is False or str(final["gpu_id"]) in ("", "-1"):
         final["gpu_id"] = ""
@@ -367,5 +369,5 @@ def _choose_device(config: Config) -> None:
     if wanted and not torch.cuda.is_available():
         getLogger().warning(
             f"{' and '.join(wanted)}: torch {torch.__version__} (CUDA {torch.version.cuda}) finds no GPU, so the "
-            "processor computes; use_gpu=False says the same without this line"
+            "processor computes; use_gpu=False avoids this warning"
         )

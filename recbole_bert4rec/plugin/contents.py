@@ -1,4 +1,4 @@
-"""Reads what the items of a data set are: files of ``item_vectors``, and numeric columns of the .item file."""
+"""Read the contents of items: vectors from files of ``item_vectors``, and numeric columns of the .item file."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from recbole_bert4rec.core.beyond_paper import Contents
 from recbole_bert4rec.core.growth import VECTORS
+from recbole_bert4rec.core.item_features import Contents
 from recbole_bert4rec.logs.items import ItemVectors, read_item_vectors
 from recbole_bert4rec.plugin.loading import FastLoading, item_tokens
 from recbole_bert4rec.system.constants import FOR_THE_USER, PADDING
@@ -23,17 +23,14 @@ _ROWS_AT_ONCE = 1 << 16
 
 
 class ColdItems(NamedTuple):
-    """Items that have a vector and stand in no interaction."""
+    """Items that have a vector but no interaction."""
 
-    tokens: list[str]  # their external ids, (C,)
-    vectors: Tensor  # what they are, float16, (C, D)
+    tokens: list[str]  # external ids, (C,)
+    vectors: Tensor  # contents, float16, (C, D)
 
 
 def contents_of(training: FastLoading, counts: Tensor) -> tuple[Contents | None, ColdItems | None]:
-    """Return what the items are, and items that stand in the files alone; None if the options name no numbers.
-
-    *Shape:* counts (N,): how often each item is trained.
-    """
+    """Return contents of the items, which are trained ``counts`` (N,) times, and of items that only the files have."""
     option = training.config["item_vectors"]
     paths = [option] if isinstance(option, str) else option
     files = [read_item_vectors(path, training.iid_field) for path in paths]
@@ -42,11 +39,11 @@ def contents_of(training: FastLoading, counts: Tensor) -> tuple[Contents | None,
         return None, None
     tokens = item_tokens(training)
     known = pd.Index(tokens)
-    strangers = [file.items[known.get_indexer(pd.Index(file.items)) < 0] for file in files]
-    cold = pd.unique(np.concatenate([np.empty(0, object), *strangers]))
+    unknown = [file.items[known.get_indexer(pd.Index(file.items)) < 0] for file in files]
+    cold = pd.unique(np.concatenate([np.empty(0, object), *unknown]))
     rows = known.append(pd.Index([None, *cold], dtype=object))  # None is [MASK]
-    parts = [_of_file(*named, rows, len(known)) for named in zip(paths, files, strict=True)]
-    parts += [_of_column(training, name, len(rows)) for name in names]
+    parts = [_contents_of_file(*named, rows, len(known)) for named in zip(paths, files, strict=True)]
+    parts += [_contents_of_column(training, name, len(rows)) for name in names]
     tables, shifts, scales = zip(*parts, strict=True)
     table = torch.from_numpy(tables[0] if len(tables) == 1 else np.concatenate(tables, 1))
     contents = Contents(
@@ -76,8 +73,8 @@ _Part = tuple[NDArray[np.float16], NDArray[np.float32], NDArray[np.float32]]
 """A number for each row and column; shift and scale of the columns. *Shape:* (R, width), (width,), (width,)"""
 
 
-def _of_file(path: str, file: ItemVectors, rows: pd.Index, n_items: int) -> _Part:
-    """Place the vectors of a file, and their mean where there is none; their lengths are 1 on the average."""
+def _contents_of_file(path: str, file: ItemVectors, rows: pd.Index, n_items: int) -> _Part:
+    """Return a file's vector of each item, or their mean if it has none; scaled, their mean length is 1."""
     places = rows.get_indexer(pd.Index(file.items))
     lacking = np.ones(n_items, bool)
     lacking[PADDING] = False
@@ -103,8 +100,8 @@ def _of_file(path: str, file: ItemVectors, rows: pd.Index, n_items: int) -> _Par
     return table, shift, np.full(len(shift), scale, np.float32)
 
 
-def _of_column(training: FastLoading, name: str, n_rows: int) -> _Part:
-    """Standardise a column of the .item file; a last number says for which items it is missing."""
+def _contents_of_column(training: FastLoading, name: str, n_rows: int) -> _Part:
+    """Standardise a column of the .item file; an additional number marks items that lack it."""
     values = training.item_feat[name].view(training.item_num, -1).numpy().astype(np.float64)
     missing = training.unknown_numbers[name]
     known = values[~missing]

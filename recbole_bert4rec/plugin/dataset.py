@@ -13,7 +13,7 @@ from recbole.data.interaction import Interaction
 from recbole.utils import EvaluatorType, FeatureSource, FeatureType
 from torch import Tensor
 
-from recbole_bert4rec.core.beyond_paper import Contents
+from recbole_bert4rec.core.item_features import Contents
 from recbole_bert4rec.core.segments import segment_offsets
 from recbole_bert4rec.core.sequences import Sequences, order_by_user_and_time
 from recbole_bert4rec.options.auto import LogSize
@@ -29,8 +29,8 @@ from recbole_bert4rec.plugin.split import (
 from recbole_bert4rec.system.constants import SEQUENCE, TARGET_POSITION
 from recbole_bert4rec.system.errors import UserError
 
-_MANY = 0.01
-"""Share of rows from which on the user is warned; the log file has smaller ones."""
+_WARNED_SHARE = 0.01
+"""Share of rows from which on the user is warned; smaller ones are only in the log file."""
 
 
 class BERT4RecDataset(FastLoading):
@@ -42,11 +42,11 @@ class BERT4RecDataset(FastLoading):
     inter_feat: Interaction
 
     def _our_option(self, name: str) -> Any:
-        """Return an option that only this package's models have; None for RecBole's, on whole windows."""
+        """Return an option that only our models have; None for RecBole's models on whole windows."""
         return self.config[name] if is_ours(self.config.model_class) else None
 
     def _change_feat_format(self) -> None:
-        """Turn frames into tensors; RecBole's have float32 times, so the exact times are kept until rows are sorted."""
+        """Turn frames into tensors; those hold times as float32, so exact times are kept until rows are sorted."""
         if self.benchmark_filename_list is None and self.time_field in self.inter_feat:
             self._times = np.array(self.inter_feat[self.time_field], dtype=np.float64)
         super()._change_feat_format()
@@ -67,10 +67,7 @@ class BERT4RecDataset(FastLoading):
         self._take(sequences, everything, torch.arange(len(users)))
 
     def _take(self, sequences: Sequences, interactions: Interaction, positions: Tensor) -> None:
-        """Take the sequences of all users, and make a row of each of some interactions except a user's first.
-
-        *Shape:* (R,) of the rows, and of the flat position of each
-        """
+        """Take all sequences, and make rows of interactions at flat positions (R,), except each user's first."""
         self.sequences = sequences
         present = (sequences.lengths > 0).nonzero().squeeze(1)
         self.full_sequence_of_user = (present, present)
@@ -79,7 +76,7 @@ class BERT4RecDataset(FastLoading):
         self.inter_feat[TARGET_POSITION] = positions[later]
 
     def _order_by_user_and_time(self, exact: Tensor) -> Tensor:
-        """Return RecBole's order, by float32 times, or with ``exact_time`` the true one; ties keep the file's order."""
+        """Return the order by RecBole's float32 times, or by exact ones (``exact_time``); ties stay as in the file."""
         users, rounded = self.inter_feat[self.uid_field], self.inter_feat[self.time_field]
         if self._our_option("exact_time"):
             return order_by_user_and_time(users, exact)
@@ -87,7 +84,7 @@ class BERT4RecDataset(FastLoading):
         user, time, float32 = users[order], exact[order], rounded[order]
         merged = (user[1:] == user[:-1]) & (time[1:] != time[:-1]) & (float32[1:] == float32[:-1])
         if merged.any():
-            report = self.logger.warning if merged.float().mean() >= _MANY else self.logger.info
+            report = self.logger.warning if merged.float().mean() >= _WARNED_SHARE else self.logger.info
             report(
                 f"{int(merged.sum())} interactions of {len(user[1:][merged].unique())} users have a time that "
                 "RecBole's float32 cannot tell from the user's previous one; they keep the order of the file. "
@@ -96,7 +93,7 @@ class BERT4RecDataset(FastLoading):
         return order
 
     def _flatten_benchmark_rows(self) -> None:
-        """Make a sequence of each row of benchmark files: its history, padded on the right, and its target after it."""
+        """Make a sequence of each row of benchmark files: its history, padded on the right, followed by its target."""
         columns = dict(self.inter_feat.interaction)
         histories, lengths = columns.pop(self.item_id_list_field), columns.pop(self.item_list_length_field)
         rows = torch.arange(len(lengths))
@@ -147,10 +144,7 @@ class BERT4RecDataset(FastLoading):
         return self.sequences.longest_slices(rows[self.uid_field], self.sequence_of(rows), rows[TARGET_POSITION])
 
     def item_features(self, names: list[str]) -> tuple[tuple[Tensor, int], ...]:
-        """Return a table of each categorical feature, with a row for each item and an empty one for [MASK].
-
-        *Shape:* (N + 1, width) each, and the number of ids in each
-        """
+        """Return the values (N + 1, width) of each categorical feature, none for [MASK], and how many ids it has."""
         columns = [] if self.item_feat is None else self.item_feat.columns
         loaded = [field for field in columns if field != self.iid_field]
         tables = []
@@ -167,8 +161,8 @@ class BERT4RecDataset(FastLoading):
         return tuple(tables)
 
     @cached_property
-    def told(self) -> tuple[Contents | None, ColdItems | None]:
-        """Read what the items are, and items without an interaction; see :func:`contents_of`."""
+    def contents(self) -> tuple[Contents | None, ColdItems | None]:
+        """Contents of the items, and items without an interaction; see :func:`contents_of`."""
         return contents_of(self, self.training_counts().float())
 
     def fingerprint(self) -> str:
@@ -180,9 +174,9 @@ class BERT4RecDataset(FastLoading):
         return digest.hexdigest()
 
     def inter_matrix(self, form: str = "coo") -> Any:
-        """Return the matrix of all interactions of this part, users by items.
+        """Return the matrix of all interactions of this part, users by items; all values are 1.
 
-        A user's first interaction has no row; it is added if the user's second one is in this part. All values are 1.
+        A user's first interaction has no row; it is added if the user's second one is in this part.
         """
         rows = self.inter_feat
         before = rows[TARGET_POSITION] - 1
@@ -233,10 +227,7 @@ class BERT4RecDataset(FastLoading):
         return self.sequences.counts_in(begin, length, self.item_num)
 
     def all_histories(self) -> dict[str, Any]:
-        """Return every user's whole history, valid and test included: users, all items, and where each begins and ends.
-
-        *Length:* U of the external ids of users. *Shape:* (T,), (U + 1,)
-        """
+        """Return the whole histories, valid and test included: external ids (U,), items (T,) and offsets (U + 1,)."""
         sequences, (users, latest) = self.sequences, self.full_sequence_of_user
         kept = sequences.slices(sequences.offsets[latest], sequences.lengths[latest])
         return {
@@ -246,12 +237,12 @@ class BERT4RecDataset(FastLoading):
         }
 
     def _report_unseen_targets(self, datasets: list[BERT4RecDataset]) -> None:
-        """Report how many targets no training sequence holds; they are ranked like all others, untrained."""
+        """Report how many targets are in no training sequence; they are ranked like all others, untrained."""
         untrained = datasets[0].training_counts() == 0
         for name, dataset in zip(("valid", "test"), datasets[1:], strict=True):
             unseen = int(untrained[dataset.inter_feat[self.iid_field]].sum())
             if unseen:
-                report = self.logger.warning if unseen >= _MANY * len(dataset) else self.logger.info
+                report = self.logger.warning if unseen >= _WARNED_SHARE * len(dataset) else self.logger.info
                 report(
                     f"{unseen} of {len(dataset)} {name} targets are items that no training sequence holds; "
                     "they are ranked like all others"

@@ -21,9 +21,9 @@ def rank_of(config: Config) -> int:
 
 
 def of_all_labels(loss: Tensor, count: int) -> Tensor:
-    """Weigh a mean loss so that the mean over processes is the mean over the labels of all of them.
+    """Weigh a mean loss so that the mean over processes is the mean over all labels.
 
-    DistributedDataParallel takes the mean of the gradients, whose labels are not equally many.
+    DistributedDataParallel takes the mean of the gradients, but processes have different numbers of labels.
     """
     total = torch.tensor(float(count), device=loss.device)
     dist.all_reduce(total)
@@ -31,14 +31,14 @@ def of_all_labels(loss: Tensor, count: int) -> Tensor:
 
 
 def mean_of_all(values: list[float], device: torch.device) -> list[float]:
-    """Return the means of numbers over processes."""
+    """Return the mean of each number over all processes."""
     numbers = torch.tensor(values, dtype=torch.float64, device=device)
     dist.all_reduce(numbers)
     return [float(number) for number in numbers / dist.get_world_size()]
 
 
 def gathered(values: Tensor) -> list[Tensor]:
-    """Return every process's tensor, which may differ in their first dimension."""
+    """Return the tensors of all processes; their first dimensions may differ."""
     tensors: list[Tensor] = [values] * dist.get_world_size()
     dist.all_gather_object(tensors, values)
     return tensors
@@ -51,7 +51,7 @@ def distributed(module: Module, device_ids: list[int] | None = None, **kwargs: A
 
 
 def share_rows(loader: AbstractDataLoader) -> None:
-    """Let each process evaluate other rows; RecBole has some evaluated twice, so that all have equally many."""
+    """Let each process evaluate rows of its own; RecBole repeats some rows so that all have equally many."""
     if dist.is_initialized():
         rows, n_rows = cast(Any, loader.batch_sampler), len(cast(Any, loader.dataset))
         rows.sampler = range(dist.get_rank(), n_rows, dist.get_world_size())
@@ -62,7 +62,7 @@ _NAMES: Counter[str] = Counter()
 
 
 def name_of_first_process(file: str) -> str:
-    """Return a name for the checkpoint that no other run has: that of rank 0, which writes it."""
+    """Return a checkpoint name that no other run has: that of rank 0, which writes it."""
     name, ending = os.path.splitext(file)
     names = [name_of_this_process(name) + ending]
     if dist.is_initialized():
@@ -71,7 +71,7 @@ def name_of_first_process(file: str) -> str:
 
 
 def name_of_this_process(name: str) -> str:
-    """Return a name that no other run has: RecBole's, which is the second alone, with numbers (utils.py:32)."""
+    """Make RecBole's name, which tells only the second (utils.py:32), unique by process and count."""
     _NAMES[name] += 1
     number = f"-{_NAMES[name]}" if _NAMES[name] > 1 else ""
     return f"{name}-{os.getpid()}{number}"

@@ -23,7 +23,7 @@ from recbole_bert4rec.system.constants import PADDING, TARGET_POSITION
 from recbole_bert4rec.system.errors import UserError
 
 _OF_USERS = ("rec.topk", "rec.items", "rec.meanrank", "rec.score", "data.label")
-"""Names of the data that RecBole collects with one row or more a user."""
+"""Names of collected data with one row or more for each user."""
 
 
 class Ranking(NamedTuple):
@@ -33,10 +33,10 @@ class Ranking(NamedTuple):
 
 
 class RankingCollector(Collector):
-    """Collect batches as RecBole does; a :class:`Ranking` may take the place of the matrix of scores."""
+    """Collect batches as RecBole does; a :class:`Ranking` may replace the matrix of scores."""
 
     def get_data_struct(self) -> DataStruct:
-        """Return the collected data, of the users of all processes."""
+        """Return the data collected of the users of all processes."""
         struct: DataStruct = super().get_data_struct()
         if dist.is_initialized():
             for name in _OF_USERS:
@@ -47,7 +47,7 @@ class RankingCollector(Collector):
     def eval_batch_collect(
         self, scores_tensor: Tensor | Ranking, interaction: Interaction, positive_u: Tensor, positive_i: Tensor
     ) -> None:
-        """Collect a batch, whose scores are a :class:`Ranking`, or as RecBole has them, (B, N)."""
+        """Collect a batch whose scores are a :class:`Ranking`, or a matrix (B, N) as in RecBole."""
         if not isinstance(scores_tensor, Ranking):
             super().eval_batch_collect(scores_tensor, interaction, positive_u, positive_i)
             return
@@ -67,7 +67,7 @@ class EvaluationRanker:
     """Rankings that encode each history once and hold no matrix of all scores."""
 
     dataset: BERT4RecDataset  # whose rows are ranked
-    depth: int  # ranks that are kept of each row
+    depth: int  # number of ranks kept of each row
 
     def __init__(
         self, config: Config, model: BERT4Rec, collector: RankingCollector, diverged: Callable[[str], UserError]
@@ -79,7 +79,7 @@ class EvaluationRanker:
         self.depth = max(config["topk"])
 
     def _seen(self, interaction: Interaction) -> tuple[Pairs, Pairs]:
-        """Return rows and items of the histories, and those that ``exclude_seen`` takes out; none where not needed.
+        """Return rows and items of the histories, and those that ``exclude_seen`` takes out; empty if not needed.
 
         A repeated target stays, as in the authors' code.
         """
@@ -98,7 +98,7 @@ class EvaluationRanker:
             raise self._diverged("scores are not finite")
 
     def rank_catalogue(self, batched_data: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Rank the catalogue for each row; the matrix of all scores is made only where a metric needs it."""
+        """Rank the catalogue for each row; the matrix of all scores is made only if a metric needs it."""
         interaction, _, positive_u, positive_i = batched_data
         (seen, removed), moved = self._seen(interaction), interaction.to(self._device)
         if self._best_suffice:

@@ -1,7 +1,7 @@
-"""All that importing this package changes in RecBole: the list ``HOOKS``, each with its reason.
+"""Everything that importing this package changes in RecBole: the list ``HOOKS``, with a reason for each change.
 
-After it RecBole finds our models, data set, trainer, loaders and defaults by their names, and what ends in an exception
-with today's libraries works. No other model changes. ``python -m recbole_bert4rec doctor`` prints the list.
+With them RecBole finds our models, data set, trainer, loaders and defaults by their names, and code of RecBole that
+fails with today's libraries works. No other model changes. ``python -m recbole_bert4rec doctor`` prints the list.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from recbole_bert4rec.system.scoped import StandIn
 _MODELS = "recbole.model.sequential_recommender"
 _QUICK_START = "recbole.quick_start.quick_start"
 """It imports Ray, so its hooks wait until somebody imports it."""
-# its module keeps a global `BERT4Rec` of its own: `super(BERT4Rec, self)` in there needs it
+# the module keeps its own global `BERT4Rec`, which `super(BERT4Rec, self)` in it needs
 _stock = importlib.import_module(f"{_MODELS}.{MODEL_NAME.lower()}").BERT4Rec
 RecBoleBERT4Rec = type(STOCK_MODEL_NAME, (_stock,), {"__module__": f"{_MODELS}.{STOCK_MODEL_NAME.lower()}"})
 
@@ -56,20 +56,20 @@ class Hook(NamedTuple):
     """One change of RecBole."""
 
     owner: str  # a module, or ``module:Class``; ``sys:modules`` for the table of modules
-    name: str  # the attribute that changes, or the key of the table; ``torch.load`` is what that file calls so
-    value: Any  # the new one, or a function that is called with RecBole's own before the arguments
+    name: str  # the attribute that changes, or the key of the table; ``torch.load`` changes for that file alone
+    value: Any  # the new one, or a function that takes RecBole's own before the arguments
     line: str  # RecBole's file and line
-    why: str = ""  # the reason; else the docstring of the function
-    wraps: bool = False  # whether ``value`` is called with RecBole's own
+    why: str = ""  # the reason, if not the docstring of the function
+    wraps: bool = False  # whether ``value`` takes RecBole's own
 
     @property
     def reason(self) -> str:
-        """Return why RecBole changes there, in one sentence."""
+        """Return the reason of the change, in one sentence."""
         return self.why or self.value.__doc__.partition("\n")[0]
 
 
 def load_defaults(original: Callable[..., None], self: Config, name: str, model_class: type, dataset: str) -> None:
-    """Lay our defaults over RecBole's, which it reads from its own folder; of other models only in our programs."""
+    """Lay our defaults over RecBole's, which reads its own folder alone; for other models only in our programs."""
     if not is_served(self):
         original(self, MODEL_NAME if model_class is RecBoleBERT4Rec else name, model_class, dataset)
         return
@@ -81,7 +81,7 @@ def load_defaults(original: Callable[..., None], self: Config, name: str, model_
 def get_dataloader(
     original: Callable[[Config, str], type[AbstractDataLoader]], config: Config, phase: str
 ) -> type[AbstractDataLoader]:
-    """Return the loader of our models, or of whole windows; RecBole has a fixed table of loaders."""
+    """Return the loader of our models, or that of whole windows; RecBole has a fixed table of loaders."""
     if is_ours(config.model_class):
         if phase == "train":
             return WindowDataLoader
@@ -103,7 +103,7 @@ def objective_function(*args: object, **kwargs: object) -> Any:
 
 def _from_quick_start(name: str) -> Any:
     importlib.import_module(_QUICK_START)
-    return _recboles[_QUICK_START, name]
+    return _originals[_QUICK_START, name]
 
 
 def _make_findable(model_class: type) -> None:
@@ -131,7 +131,7 @@ _TRAINER = "recbole.trainer.trainer"
 _COLLECTOR = "recbole.evaluator.collector:Collector"
 _FOUND = "RecBole finds a model in a module of its lower-case name; its own BERT4Rec stays under another one"
 _OURS = {**dict.fromkeys(OUR_MODELS, model.__name__), **SHIPPED}
-"""Our models and their modules."""
+"""The modules of our models."""
 HOOKS = [
     Hook(owner, key, value, "utils/utils.py:72", _FOUND)
     for name, home in {STOCK_MODEL_NAME: __name__, **_OURS}.items()
@@ -167,14 +167,14 @@ HOOKS += [
     Hook(_COLLECTOR, "get_data_struct", compat.collect_values, "evaluator/collector.py:227", wraps=True),
     Hook(f"{_DATA}.dataset", "torch.distributed.barrier", compat.barrier, "data/dataset/dataset.py:252"),
 ]
-"""The trainers of our models, which leave a record, join it in training/recording.py."""
+"""training/record.py adds the trainers of our models, which leave a record."""
 
-_recboles: dict[tuple[str, str], Any] = {}
-"""What RecBole had in each place where a change is made."""
+_originals: dict[tuple[str, str], Any] = {}
+"""What RecBole had where a change is made, by owner and name."""
 
 
 def apply() -> None:
-    """Make the changes that are not made yet; a second call adds those that waited for their module."""
+    """Make the changes that are not made yet; a second call makes those that waited for their module."""
     check_versions(recbole.__version__, pandas.__version__)
     for hook in HOOKS:
         if state_of(hook) == "to be made":
@@ -182,8 +182,8 @@ def apply() -> None:
 
 
 def state_of(hook: Hook) -> str:
-    """Return whether a change is made, and why not."""
-    if (hook.owner, hook.name) in _recboles:
+    """Return whether a change is made, or what it waits for."""
+    if (hook.owner, hook.name) in _originals:
         return "made"
     if hook.owner == _QUICK_START and _QUICK_START not in sys.modules:
         return "waits for recbole.quick_start"
@@ -193,12 +193,12 @@ def state_of(hook: Hook) -> str:
 def _make(hook: Hook) -> None:
     """Change an attribute of RecBole, also in its modules that imported the same function by name."""
     if hook.owner == "sys:modules":
-        _recboles[hook.owner, hook.name] = sys.modules[hook.name] = hook.value
+        _originals[hook.owner, hook.name] = sys.modules[hook.name] = hook.value
         return
     module_name, _, class_name = hook.owner.partition(":")
     module, (name, *inner) = importlib.import_module(module_name), hook.name.split(".")
     owner = getattr(module, class_name) if class_name else module
-    before = _recboles[hook.owner, hook.name] = getattr(owner, name, None)
+    before = _originals[hook.owner, hook.name] = getattr(owner, name, None)
     changed = _around(before, hook.value) if hook.wraps else _inside(before, inner, hook.value)
     setattr(owner, name, changed)
     if isinstance(owner, ModuleType) and isinstance(before, FunctionType):
@@ -208,7 +208,7 @@ def _make(hook: Hook) -> None:
 
 
 def _around(original: Any, function: Callable[..., Any]) -> Callable[..., Any]:
-    """Have ``function(original, ...)`` called under the original's name."""
+    """Return ``function`` with the original before its arguments, under the original's name."""
 
     @functools.wraps(original)
     def changed(*args: Any, **kwargs: Any) -> Any:
@@ -218,7 +218,7 @@ def _around(original: Any, function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _inside(module: Any, names: list[str], value: object) -> object:
-    """Return a module as one file of RecBole sees it, in which the attribute of these names is another."""
+    """Return a stand-in for a module in which the attribute at a path of names is replaced."""
     if not names:
         return value
     return StandIn(module, **{names[0]: _inside(getattr(module, names[0]), names[1:], value)})

@@ -34,9 +34,9 @@ from recbole_bert4rec.system.errors import UserError
 class WindowDataLoader(AbstractDataLoader):
     """Yield batches of sequences (user_id, item_id_list, item_length), trimmed to the longest of the batch.
 
-    The order of the batches and the windows depend on the seed and the epoch alone. Each iteration is the next epoch;
-    :meth:`set_epoch` chooses one. RecBole's own attributes (``dataset``, ``generator``, ``sampler``, ``shuffle``,
-    ``update_config``) remain usable.
+    Batches and windows depend on the seed and the epoch alone. Each iteration is the next epoch; :meth:`set_epoch`
+    chooses one. RecBole's own attributes (``dataset``, ``generator``, ``sampler``, ``shuffle``, ``update_config``)
+    remain usable.
     """
 
     batch_sampler: LengthGroupedBatches
@@ -91,13 +91,13 @@ class WindowDataLoader(AbstractDataLoader):
             self.sampler.set_epoch = self.set_epoch  # RecBole's trainer calls it there
 
     def update_config(self, config: Config) -> None:
-        """Take another configuration, as RecBole gives it to loaders that were saved."""
+        """Take the configuration that RecBole gives to saved loaders."""
         _settle(config, self._dataset)
         self.config = config
         self.batch_sampler.resize(*self._batch_sizes())
 
     def _extra_items(self) -> int:
-        """Return how many items a window has beyond those that the model is shown at once."""
+        """Return how many items a window has beyond those that the model reads."""
         return OBJECTIVES[self.config["objective"]].extra
 
     def _cut_windows(self) -> None:
@@ -112,7 +112,7 @@ class WindowDataLoader(AbstractDataLoader):
         )
 
     def _batch_sizes(self) -> tuple[int, int | None]:
-        """Return the items in a batch, and its sequences if these are counted instead."""
+        """Return the number of items in a batch, and that of sequences if they are counted instead."""
         return self.config["train_batch_size"], self.config["batch_sequences"]
 
     def set_epoch(self, epoch: int) -> None:
@@ -141,7 +141,7 @@ class WindowDataLoader(AbstractDataLoader):
 
 
 def _settle(config: Config, dataset: BERT4RecDataset) -> None:
-    """Give options of our models their final values, now that the data are known."""
+    """Replace ``auto`` in options of our models, now that the size of the data is known."""
     if not is_ours(config.model_class):
         return
     config["transform"] = None  # mask_itemseq: masks are drawn in the loss

@@ -1,4 +1,4 @@
-"""Load the files of a data set as RecBole does, but faster and with one clear line for each mistake in them."""
+"""Load the files of a data set as RecBole does, but faster, and with one clear line for each mistake in them."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ ITEM_ORDER = "item_order"
 
 @dataclasses.dataclass(frozen=True)
 class ItemOrder:
-    """The items that a model knows; a data set numbers its items in the same order."""
+    """The items that a model knows, in the order in which a data set must number them."""
 
     path: str  # of the checkpoint
     tokens: tuple[str, ...] = dataclasses.field(repr=False)  # their external ids, padding first
 
 
 def item_tokens(dataset: Dataset) -> list[str]:
-    """Return the items' external ids, in the order of the internal ones; the first stands for padding."""
+    """Return the items' external ids in the order of the internal ones, padding first."""
     return [str(token) for token in dataset.field2id_token[dataset.iid_field]]
 
 
@@ -64,7 +64,7 @@ def _check_texts(dataset: Dataset, name: str, field: str, wanted: object) -> Non
 
 
 class CheckedLoading(Dataset):
-    """Any data set of RecBole, before which it stands: no row is lost in silence, and ``GT`` is a split."""
+    """Checks for any data set of RecBole, as a base class before it: no row is lost in silence; ``GT`` is a split."""
 
     def _load_inter_feat(self, token: str, dataset_path: str) -> None:
         """Load NAME.inter, or NAME.inter.gz."""
@@ -73,10 +73,10 @@ class CheckedLoading(Dataset):
     def _load_feat(
         self, filepath: str, source: FeatureSource | str, read_csv: Callable[..., Any] = pd.read_csv
     ) -> pd.DataFrame | None:
-        """Read an atomic file, in which a quote is a sign like others, except in that of a converted log.
+        """Read an atomic file; only in a converted log quotes enclose values, and ``NA`` and ``None`` are ids.
 
-        Beside a converted log, ``NA`` and ``None`` are ids: no row lacks its own. RecBole offers no hook for a reader,
-        so the name ``pd`` in its module changes while it reads; all other modules still get pandas' own.
+        RecBole offers no hook for a reader, so the name ``pd`` in its module changes while it reads; all other modules
+        still get pandas' own.
         """
         converted = read_record(Path(filepath).parent) is not None
         ids = [f"{field}:token" for field in (self.uid_field, self.iid_field)] if converted else []
@@ -85,7 +85,7 @@ class CheckedLoading(Dataset):
             return super()._load_feat(filepath, source)
 
     def _filter_by_field_value(self) -> None:
-        """Refuse filters by values that mean nothing for a column; warn of texts that no row has beside others."""
+        """Refuse filters by values that mean nothing for a column; warn of texts that no row has."""
         for field in self.config["threshold"] or ():
             if self.field2type.get(field) == FeatureType.TOKEN:
                 raise UserError(f"`threshold: {field}` needs numbers, but the column holds texts")
@@ -102,12 +102,12 @@ class CheckedLoading(Dataset):
         super()._filter_by_field_value()
 
     def _benchmark_presets(self) -> None:
-        """Name the column of histories after that of items, whatever its name."""
+        """Name the column of histories after the column of items, whatever that is called."""
         self.item_id_list_field = self.iid_field + self.config["LIST_SUFFIX"]
         super()._benchmark_presets()
 
     def build(self) -> list[Any]:
-        """Split at one moment for all users if the protocol asks for it, or else as RecBole does."""
+        """Split at one moment for all users if the protocol asks for it, else as RecBole does."""
         return build_by_global_time(self) if splits_by_global_time(self) else super().build()
 
 
@@ -119,7 +119,7 @@ class FastLoading(CheckedLoading, SequentialDataset):
 
     inter_feat: Any  # a pandas frame while data are loaded; RecBole makes it an ``Interaction`` later
     unknown_numbers: dict[str, NDArray[np.bool_]]
-    """By numeric column of ``selected_features``, items without a value, which RecBole makes up. *Shape:* (N,) each"""
+    """Items without a value, which RecBole makes up, by numeric column of ``selected_features``. *Shape:* (N,) each"""
 
     def _load_data(self, token: str, dataset_path: str) -> None:
         """Check the files, then load them as RecBole does."""
@@ -141,7 +141,7 @@ class FastLoading(CheckedLoading, SequentialDataset):
     def _load_feat(
         self, filepath: str, source: FeatureSource | str, read_csv: Callable[..., Any] = pd.read_csv
     ) -> pd.DataFrame | None:
-        """Load the rows of a file that have their ids; interactions with our reader, features after a check."""
+        """Load the rows of a file that have ids: interactions with our reader, features after a check."""
         ids = {
             FeatureSource.INTERACTION: [self.uid_field, self.iid_field],
             FeatureSource.USER: [self.uid_field],
@@ -172,16 +172,16 @@ class FastLoading(CheckedLoading, SequentialDataset):
         return frame
 
     def _concat_remaped_tokens(self, remap_list: list[tuple[pd.DataFrame, str, FeatureType]]) -> tuple[Any, Any]:
-        """Leave a column that is numbered alone as it is: of one that is dictionary-encoded, pandas reads the codes."""
+        """Leave a column as it is that is numbered by itself: pandas reads the codes if it is dictionary-encoded."""
         feat, field, kind = remap_list[0]
         if len(remap_list) > 1 or kind != FeatureType.TOKEN:
             return super()._concat_remaped_tokens(remap_list)
         return feat[field].values, []
 
     def _remap_ID_all(self) -> None:  # noqa: N802  RecBole's name
-        """Number ids as RecBole does; a checkpoint's items keep its numbers, and new ones get the next.
+        """Number ids as RecBole does; items of a checkpoint keep its numbers, and new items follow.
 
-        Items of the checkpoint that the data lack keep their numbers too, so that its weights fit.
+        Items that the data lack keep their numbers too, so that the checkpoint's weights fit.
         """
         super()._remap_ID_all()
         order: ItemOrder | None = self.config[ITEM_ORDER]
@@ -222,7 +222,7 @@ class FastLoading(CheckedLoading, SequentialDataset):
 
     @property
     def numeric_features(self) -> list[str]:
-        """Return the columns of ``selected_features`` that hold numbers."""
+        """Columns of ``selected_features`` that hold numbers."""
         names = self.config["selected_features"] or ()
         return [name for name in names if self.field2type.get(name) in (FeatureType.FLOAT, FeatureType.FLOAT_SEQ)]
 

@@ -1,4 +1,4 @@
-"""The data set of a large log: its sequences are memory-mapped, and only rows that a split reads are made."""
+"""The data set of a large log: sequences are memory-mapped, and only rows that a split reads are made."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from recbole_bert4rec.plugin.split import EVERYTHING
 from recbole_bert4rec.system.errors import UserError
 
 _FIRST, _LAST = 2, 3
-"""Interactions of each user that become rows. Leave-one-out orders users by their first row, which is the second
-interaction, and cuts the last three rows. The first one and the last one of all are the ends of the period."""
+"""How many interactions from the start and the end of each history become rows. Leave-one-out orders users by their
+first row, the second interaction, and cuts the last three rows. The first and the last of all bound the period."""
 
 
 def reads_mapped(config: Config) -> bool:
@@ -38,8 +38,8 @@ def reads_mapped(config: Config) -> bool:
 class MappedDataset(BERT4RecDataset):
     """:class:`BERT4RecDataset` for a large log and leave-one-out; other protocols are refused.
 
-    Training, validation and test read the same, bit by bit. The training part has two of a user's rows, the first and
-    the last, which marks the end of training.
+    Training, validation and test are the same bit for bit. The training part has two rows of a user, the first and the
+    last, which marks the end of training.
     """
 
     log: MappedLog  # all interactions, in memory-mapped files
@@ -61,7 +61,7 @@ class MappedDataset(BERT4RecDataset):
         self.item_feat = self._load_user_or_item_feat(token, dataset_path, FeatureSource.ITEM, "iid_field")
 
     def _ends_of_sequences(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return user and flat position of each user's first and last interactions, in their order; (R,), (R,)."""
+        """Return users and flat positions of each user's first and last interactions, in order; (R,), (R,)."""
         begin, length = self.log.offsets[:-1].numpy(), np.diff(self.log.offsets.numpy())
         kept = np.minimum(length, _FIRST + _LAST)
         users = np.repeat(np.arange(len(begin)), kept)
@@ -104,7 +104,7 @@ class MappedDataset(BERT4RecDataset):
             )
 
     def _remap(self, remap_list: list[tuple[pd.DataFrame, str, FeatureType]]) -> None:
-        """Give the ids of features their numbers; those of interactions have theirs, and new items come after."""
+        """Number the ids of features; interactions are numbered already, and items new to the log follow."""
         field = remap_list[0][1]
         if field not in (self.uid_field, self.iid_field):
             return super()._remap(remap_list)
@@ -120,7 +120,7 @@ class MappedDataset(BERT4RecDataset):
         return None
 
     def data_augmentation(self) -> None:
-        """Map the sequences, and make rows of the interactions in memory."""
+        """Take the mapped sequences, and make rows of the interactions in memory."""
         self._aug_presets()
         del self._times
         sequences = Sequences(self.log.items, self.log.offsets)
@@ -157,7 +157,7 @@ class MappedDataset(BERT4RecDataset):
 
 
 def _check_options(config: Config, columns: list[str], fields: list[str]) -> None:
-    """Refuse other columns than the log was converted with, and options that need every interaction in memory."""
+    """Refuse columns that the log was not converted with, and options that need every interaction in memory."""
     loaded, unloaded = config["load_col"] or {}, config["unload_col"] or {}
     asked = loaded.get("inter", "*")
     if fields != columns or "user" in loaded or "inter" in unloaded or not (asked == "*" or {*asked} == {*columns}):

@@ -12,8 +12,6 @@ from recbole.utils import InputType
 from torch import Tensor
 
 from recbole_bert4rec.core.batching import epoch_generator
-from recbole_bert4rec.core.encoder import EncoderOptions
-from recbole_bert4rec.core.fast.cross_entropy import LogitOffset, Workspace, cross_entropy
 from recbole_bert4rec.core.losses import (
     binary_cross_entropy,
     bpr,
@@ -22,9 +20,11 @@ from recbole_bert4rec.core.losses import (
     sampled_scores,
     sampled_softmax,
 )
-from recbole_bert4rec.core.negatives import SharedNegatives, items_outside
 from recbole_bert4rec.core.objectives import TrainingBatch, seen_pairs
 from recbole_bert4rec.core.ranker import Pairs, Ranker
+from recbole_bert4rec.core.sampling import SharedNegatives, items_outside
+from recbole_bert4rec.core.softmax import LogitOffset, cross_entropy
+from recbole_bert4rec.core.transformer import EncoderOptions
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
 from recbole_bert4rec.system.constants import PADDING, SAMPLED_LOSSES, UNCALIBRATED_LOSSES
 
@@ -39,7 +39,7 @@ class BERT4Rec(Ranker, SequentialRecommender):
     device: torch.device
     input_type = InputType.POINTWISE  # a row is a sequence; losses that need negatives draw them
     n_averaged: int | None = None
-    """Labels, or sequences, of the last batch that its loss is the mean over; None if a user's own loss counts none."""
+    """How many labels, or sequences, the last loss is the mean of; None if a user's own loss does not count them."""
 
     def __init__(self, config: Config, dataset: BERT4RecDataset) -> None:
         super().__init__(config, dataset)
@@ -49,18 +49,17 @@ class BERT4Rec(Ranker, SequentialRecommender):
         self.n_negatives: int = config["n_negatives"]
         self.gbce_t: float = 0.0 if self.loss_type == "BCE" else config["gbce_t"]
         sampled, at_frequencies = self.loss_type in SAMPLED_LOSSES, config["bias_init"] == "frequency"
-        needed = sampled or at_frequencies or config["logit_adjustment"]
-        counts: Any = dataset.training_counts() if needed else None
+        needs_counts = sampled or at_frequencies or config["logit_adjustment"]
+        counts: Any = dataset.training_counts() if needs_counts else None
         self.negatives = SharedNegatives(counts, config["negatives"]) if sampled else None
         columns = config["selected_features"]
         features = dataset.item_features(columns) if columns else ()
-        contents = dataset.told[0] if columns or config["item_vectors"] else None
+        contents = dataset.contents[0] if columns or config["item_vectors"] else None
         encoder = EncoderOptions.from_config(config, self.n_items, features, contents)
         self._init_ranker(config, encoder, dataset.field2token_id[self.ITEM_ID])
         self.adjust(config["logit_adjustment"], counts)
         if at_frequencies:
             self.encoder.init_output_bias_(counts)
-        self._workspace = Workspace()
         self.set_epoch(0)
 
     def set_epoch(self, epoch: int) -> None:
@@ -75,18 +74,12 @@ class BERT4Rec(Ranker, SequentialRecommender):
         return self._generator
 
     def forward(self, item_seq: Tensor) -> Tensor:
-        """Return the output vectors of all positions, each of which sees the same items as when the model ranks.
-
-        *Shape:* (B, L) -> (B, L, H)
-        """
+        """Return the output vectors of all positions, which see the same items as in ranking; (B, L) -> (B, L, H)."""
         two_sided = self.objective.two_sided((item_seq != PADDING).sum(1))
         return self.encoder.output(self.encoder(item_seq, two_sided=two_sided))
 
     def calculate_loss(self, interaction: Interaction) -> Tensor:
-        """Label a batch of sequences by the objective and return the mean loss at the positions that are read.
-
-        With the Cloze task these are the masked ones (section 3.6).
-        """
+        """Label sequences by the objective and return the mean loss of the labels; Cloze masks them (section 3.6)."""
         sequences, lengths = interaction[self.ITEM_SEQ], interaction[self.ITEM_SEQ_LEN]
         generator = self._generator_on(sequences.device)
         batch = self.objective.label(sequences, lengths, generator)
@@ -109,7 +102,7 @@ class BERT4Rec(Ranker, SequentialRecommender):
         encoder, labels = self.encoder, batch.labels
         if self.loss_type == "CE":
             table, bias = encoder.output_embedding, encoder.output_bias
-            return cross_entropy(vectors, table, bias, labels, weights, offset, self._workspace)
+            return cross_entropy(vectors, table, bias, labels, weights, offset)
         if self.loss_type == "BPR":
             outside = self._negatives_outside(sequences, batch, generator)
             return bpr(vectors, encoder.outputs, labels, outside, weights)
@@ -135,10 +128,7 @@ class BERT4Rec(Ranker, SequentialRecommender):
         return logits.index_fill(1, torch.tensor([PADDING], device=logits.device), -torch.inf)
 
     def _negatives_outside(self, sequences: Tensor, batch: TrainingBatch, generator: torch.Generator) -> Tensor:
-        """Draw an item for each label that is neither the label nor in its history; masked items count as such.
-
-        *Shape:* (M,)
-        """
+        """Draw an item for each label (M,) that is neither the label nor in its history, masked items included."""
         items = sequences[batch.rows]
         if batch.two_sided is not None:  # what comes after the label is the future
             end = torch.maximum(batch.columns + 2, batch.two_sided[batch.rows]).unsqueeze(1)
@@ -148,8 +138,8 @@ class BERT4Rec(Ranker, SequentialRecommender):
     def _seen_offset(self, batch: TrainingBatch) -> LogitOffset | None:
         """Return ``seen_bias`` at the items that each read position sees; None if the option is off.
 
-        Not in the paper. An item of the input scores high because its embedding is part of the hidden states; without
-        this number, attention would have to learn whether items repeat.
+        It is not in the paper. An item of the input scores high because its embedding is part of the hidden states;
+        without this number, attention would have to learn whether items repeat.
         """
         return None if self.seen_bias is None else LogitOffset(self.seen_bias, *seen_pairs(batch, self.mask_token))
 

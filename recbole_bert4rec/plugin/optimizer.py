@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 import torch
 from recbole.config import Config
 from torch import Tensor, nn, optim
 
 
 def _eager(kind: type[optim.Optimizer]) -> Any:
-    """Take torch's wrappers off an optimizer: they import its compiler, two seconds, and have nothing to do here."""
+    """Take torch's wrappers off an optimizer: they only import its compiler, which takes two seconds."""
     names = ("add_param_group", "load_state_dict", "state_dict", "zero_grad")
     bare = {name: inspect.unwrap(getattr(kind, name)) for name in names}
     return type(kind.__name__, (kind,), {**bare, "step": torch.no_grad()(inspect.unwrap(kind.step))})
@@ -27,10 +29,9 @@ _adamw_step = AdamW.step  # torch puts its hooks around the class's own as soon 
 class LazyAdamW(AdamW):
     """Update parameters with a sparse gradient row by row, all others with torch's fused AdamW.
 
-    Steps that do not touch a row are made up for at the row's next update: its moments decay by the number of skipped
-    steps, and its weights by the weight decay of those steps, at their learning rates. Two things differ from AdamW.
-    Skipped steps apply no momentum. Weight decay is applied at the row's next update, so earlier reads see the
-    undecayed row. If every step touches a row, both optimizers are equal.
+    A row that steps have skipped catches up at its next update: its moments decay by the number of skipped steps, and
+    its weights by the weight decay of those steps at their learning rates. Two things differ from AdamW: skipped steps
+    apply no momentum, and until its next update a row is read undecayed. If every step touches a row, both are equal.
     """
 
     @torch.no_grad()
@@ -48,10 +49,7 @@ class LazyAdamW(AdamW):
             parameter.grad = gradient
 
     def _update_rows(self, group: dict[str, Any], parameter: nn.Parameter, rows: Tensor, gradient: Tensor) -> None:
-        """Apply AdamW to some rows.
-
-        *Shape:* rows (R,), gradient (R, H)
-        """
+        """Apply AdamW to some rows. *Shape:* rows (R,), gradient (R, H)."""
         state, rate, (beta1, beta2) = self.state[parameter], float(group["lr"]), group["betas"]
         if not state:
             state |= {name: torch.zeros(()) for name in ("step", "decayed")}
@@ -76,11 +74,26 @@ class LazyAdamW(AdamW):
                 state["row_decayed"].fill_(state["decayed"])
 
 
-def clip(parameters: Iterable[Tensor], max_norm: float | None = None, norm_type: float = 2.0) -> Tensor:
-    """Clip the norm of all gradients together, as torch's ``clip_grad_norm_`` does; sparse ones are allowed.
+@contextmanager
+def denormals_as_zero() -> Iterator[None]:
+    """Take denormal numbers as zero inside the block, if the processor can.
 
-    ``max_norm`` None leaves them as they are. The norm before that is returned.
+    Adam's moments of a row that has no gradient for some hundred steps decay into them and stay there. A step over such
+    moments alone took an Intel processor twenty times as long as over others. Threads that torch starts inside the
+    block do the same, its threads from before do not; so the block is around a whole run.
     """
+    for kind in (np.float16, np.float32, np.float64, np.longdouble):
+        np.finfo(kind)  # numpy measures the limits when first asked, and then remembers them
+    before = not torch.tensor(1e-39).mul(1)  # below 1.2e-38, the smallest number with all digits
+    torch.set_flush_denormal(True)
+    try:
+        yield
+    finally:
+        torch.set_flush_denormal(before)
+
+
+def clip(parameters: Iterable[Tensor], max_norm: float | None = None, norm_type: float = 2.0) -> Tensor:
+    """Clip all gradients, also sparse ones, as torch's ``clip_grad_norm_`` does; return the norm before that."""
     gradients = []
     for parameter in parameters:
         if parameter.grad is not None:
@@ -105,7 +118,9 @@ class LearningRate:
     """Linear warm-up, then constant, or linear or cosine decay to 0."""
 
     total_steps: int  # of all epochs
-    time_share: Callable[[], float] | None = None  # spent of a budget of time, which the decay follows instead of steps
+    time_share: Callable[[], float] | None = (
+        None  # share spent of a budget of time; the decay follows it, not the steps
+    )
 
     def __init__(self, config: Config) -> None:
         self._highest, self._schedule = config["learning_rate"], config["lr_schedule"]

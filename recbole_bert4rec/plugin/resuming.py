@@ -1,4 +1,4 @@
-"""Checkpoints of a training, from which it goes on to the same end."""
+"""Checkpoints of a training, from which it can go on exactly."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from recbole_bert4rec.system.errors import UserError
 
 
 def generator_states(device: torch.device) -> dict[str, Any]:
-    """Return the states of what this process draws from, as plain values; see :func:`restore_generators`."""
+    """Return the states of this process's random generators, as plain values."""
     numpy_state: Any = np.random.get_state()
     kind, keys, *more = numpy_state
     states = {"torch": torch.get_rng_state(), "numpy": (kind, keys.tolist(), *more), "python": random.getstate()}
@@ -36,7 +36,7 @@ def generator_states(device: torch.device) -> dict[str, Any]:
 
 
 def restore_generators(states: Mapping[str, Any], device: torch.device) -> None:
-    """Set all generators: torch draws dropout, NumPy candidates, Python what a model may; masks need none of them."""
+    """Set all generators: torch draws dropout, NumPy candidates, Python whatever a model draws; masks need none."""
     torch.set_rng_state(states["torch"].cpu())
     np.random.set_state(states["numpy"])
     random.setstate(states["python"])
@@ -45,21 +45,21 @@ def restore_generators(states: Mapping[str, Any], device: torch.device) -> None:
 
 
 class Checkpoints:
-    """Writes checkpoints of plain values, from which a training goes on exactly, and goes on from them."""
+    """Writes checkpoints of plain values, and goes on from them exactly."""
 
     def __init__(self, config: Config, model: BERT4Rec, optimizer: optim.Optimizer, callbacks: Callbacks) -> None:
         self._config, self._model, self._optimizer, self._callbacks = config, model, optimizer, callbacks
-        # what the model is trained on; before that is known, only what a checkpoint needs
+        # of what the model is trained on; until that is known, placeholders
         self.data: dict[str, Any] = {"fingerprint": "", "item_tokens": [], "item_counts": torch.empty(0).long()}
         self.warm_start: WarmStart | None = None  # what the training began with
 
     def begin(self, training: BERT4RecDataset) -> None:
-        """Take over the weights of ``warm_start``, once; a resumed training has its own."""
+        """Load the weights of ``warm_start``, once; a resumed training has its own."""
         if self._config["warm_start"] is not None and self.warm_start is None:
             self.warm_start = begin_warm(self._config, self._model, training)
 
     def describe(self, training: BERT4RecDataset, file: str, may_differ: bool) -> None:
-        """Compare data with those of a resumed checkpoint, and describe them in checkpoints from now on."""
+        """Compare the data with those of a resumed checkpoint, and describe them in later checkpoints."""
         fingerprint = training.fingerprint()
         if self.data["fingerprint"] not in ("", fingerprint):
             message = f"the interactions of {training.dataset_name!r} are others than {file} was trained on"
@@ -68,7 +68,7 @@ class Checkpoints:
                     f"{message}; train anew, without --resume, or evaluate it on these, without training, by --epochs=1"
                 )
             getLogger().warning(message)
-        cold_items = training.told[1]
+        cold_items = training.contents[1]
         more = {
             "histories": training.all_histories() if self._config["keep_histories"] else None,
             "cold_items": cold_items and cold_items._asdict(),
@@ -155,14 +155,14 @@ class Checkpoints:
 
 
 def _check_best(best: str, last: str | os.PathLike[str], state: Mapping[str, Any]) -> None:
-    """Refuse a last checkpoint without its best one, of which it has the metrics alone."""
+    """Refuse a last checkpoint without the best one, whose weights it lacks."""
     if state["best_epoch"] < 0:
         return
     if not os.path.isfile(best):
         raise UserError(f"{last} goes on only beside {best}, which holds the best epoch so far and is missing")
     kept = checkpoints.read(best)
     same = kept["epoch"] == state["best_epoch"] and kept["best_valid_score"] == state["best_valid_score"]
-    # a better one may have been written, and the run have ended before its last one was
+    # the run may have ended between writing a better checkpoint and its last one
     of_one_run = kept["fingerprint"] == state["fingerprint"] and kept["config"]["seed"] == state["config"]["seed"]
     if not (same or (of_one_run and kept["epoch"] > state["best_epoch"])):
-        raise UserError(f"{best} does not hold the best epoch that {last} speaks of; go on with --resume={best}")
+        raise UserError(f"{best} does not hold the best epoch that {last} names; go on with --resume={best}")

@@ -20,7 +20,6 @@ from scipy.sparse import csr_array
 from torch import Tensor, optim
 
 from recbole_bert4rec import checkpoints
-from recbole_bert4rec.core.fast.products import faster_products
 from recbole_bert4rec.core.memory import count_transitions, fit_memory
 from recbole_bert4rec.core.ranker import digest_of_items
 from recbole_bert4rec.plugin.callbacks import BestValidation, Callbacks, Losses, Metrics, Observed
@@ -34,8 +33,6 @@ from recbole_bert4rec.plugin.resuming import Checkpoints
 from recbole_bert4rec.system.constants import FOR_THE_USER
 from recbole_bert4rec.system.errors import UserError
 
-_MANY = 1 << 13
-"""Positions of a batch, from which on its products may be oneDNN's; with fewer, blocks cost what they save."""
 _FEW_STEPS = 10
 """Steps of an epoch below which the user is warned."""
 
@@ -96,20 +93,19 @@ class _Unobserved(Trainer):
         return sums[0] if len(sums) == 1 else tuple(sums)
 
     def _step(self, interaction: Interaction) -> list[float]:
-        """Train one batch, and return its losses, of which a model of the user's may have several."""
+        """Train one batch and return its losses; a user's own model may have several."""
         self.optimizer.zero_grad()
         alone: bool = self.config["single_spec"]
         if not alone:
             self.set_reduce_hook()
-        with faster_products(self.device.type == "cpu" and interaction[self.model.ITEM_SEQ].numel() >= _MANY):
-            with torch.autocast(self.device.type, torch.bfloat16, enabled=self.enable_amp):
-                loss: Tensor | tuple[Tensor, ...] = self.model.calculate_loss(interaction.to(self.device))
-            losses = loss if isinstance(loss, tuple) else (loss,)
-            if not alone:
-                count = len(interaction) if self.model.n_averaged is None else self.model.n_averaged
-                losses = tuple(of_all_labels(mean, count) for mean in losses)
-            total = cast(Tensor, sum(losses))
-            (total if alone else total + self.sync_grad_loss()).backward()
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.enable_amp):
+            loss: Tensor | tuple[Tensor, ...] = self.model.calculate_loss(interaction.to(self.device))
+        losses = loss if isinstance(loss, tuple) else (loss,)
+        if not alone:
+            count = len(interaction) if self.model.n_averaged is None else self.model.n_averaged
+            losses = tuple(of_all_labels(mean, count) for mean in losses)
+        total = cast(Tensor, sum(losses))
+        (total if alone else total + self.sync_grad_loss()).backward()
         for group in self.optimizer.param_groups:
             group["lr"] = self.rate.at(self.step_count)
         self.step_count += 1
@@ -130,7 +126,7 @@ class _Unobserved(Trainer):
         model_file: str | None = None,
         show_progress: bool = False,
     ) -> OrderedDict[str, float] | None:
-        """Evaluate as RecBole does; the checkpoint is read without unpickling, and ``exclude_seen`` holds."""
+        """Evaluate as RecBole does, but read the checkpoint without unpickling, and follow ``exclude_seen``."""
         if load_best_model:
             self._load_best(model_file or self.saved_model_file)
         if not eval_data:
@@ -157,14 +153,14 @@ class _Unobserved(Trainer):
         return UserError(
             f"training diverged in epoch {self.epoch}, at a learning rate of "
             f"{self.optimizer.param_groups[0]['lr']:g}: {fault}; {kept}. Try a lower `learning_rate`, or "
-            "`clip_grad_norm`. In the first batch the reason is the data or the loss: in a `loss_of` of your own, "
-            "column 0 of `logits_of` is -inf (docs/extending.md)"
+            "`clip_grad_norm`. If it is the first batch, the reason is the data or the loss: in a `loss_of` of your "
+            "own, column 0 of `logits_of` is -inf (docs/extending.md)"
         )
 
     def _load_best(self, file: str) -> dict[str, Any]:
-        """Give the model the weights and the memory that a checkpoint ranks with, and return what is in it.
+        """Load weights and memory of a checkpoint into the model, and return its content.
 
-        A finished run that is resumed without the option ``memory`` forgets what it had.
+        A finished run that is resumed without the option ``memory`` loses its memory.
         """
         state = checkpoints.read(file, self.device)
         with checkpoints.explain_misfit(file):
@@ -174,12 +170,12 @@ class _Unobserved(Trainer):
         return state
 
     def fit(self, train_data: AbstractDataLoader, valid_data: Any, verbose: bool, *others: Any) -> BestValidation:
-        """Train as RecBole does; validate the best epoch of a training that is finished, and leave it as it is."""
+        """Train as RecBole does; only validate the best epoch of a finished training."""
         self.checkpoints.describe(train_data._dataset, self.saved_model_file, self.finished and self._any_data)
         if self.finished:  # RecBole would write a checkpoint of epoch -1 over the resumed one
             self.logger.warning(f"nothing to train: {self.start_epoch} epochs are done and epochs is {self.epochs}")
             self._load_best(self.saved_model_file)
-            if valid_data:  # the options may have it ranked in another way
+            if valid_data:  # the options may ask for another ranking
                 self.best_valid_score, self.best_valid_result = self._valid_epoch(valid_data)
             return self.best_valid_score, self.best_valid_result
         if verbose and self.epochs > 0 and len(train_data) < _FEW_STEPS:
@@ -194,11 +190,11 @@ class _Unobserved(Trainer):
 
     @property
     def finished(self) -> bool:
-        """Whether a resumed run has all its epochs, or was ended by early stopping."""
+        """Whether a resumed run has all its epochs, or was stopped early."""
         return self.start_epoch > 0 and (self.start_epoch >= self.epochs > 0 or self.cur_step > self.stopping_step)
 
     def _save_checkpoint(self, epoch: int, verbose: bool = True, **kwargs: Any) -> None:
-        """Write the checkpoint of the best epoch: all that recommending and an exact resume need."""
+        """Write the checkpoint of the best epoch, with all that recommending and an exact resume need."""
         file = kwargs.pop("saved_model_file", self.saved_model_file)
         self.checkpoints.write(file, epoch, self._selection(self.valid_result))
         if verbose:
@@ -210,7 +206,7 @@ class _Unobserved(Trainer):
         self.checkpoints.write(file, epoch, selection)
 
     def _selection(self, best_result: Metrics) -> dict[str, Any]:
-        """Return the entries of a checkpoint on the best epoch, whose metrics are given."""
+        """Return a checkpoint's entries about the best epoch, given its metrics."""
         return {
             "cur_step": self.cur_step,
             "best_epoch": self.best_epoch,
@@ -233,21 +229,21 @@ class _Unobserved(Trainer):
         getLogger(FOR_THE_USER).info(f"Checkpoint loaded: {resume_file}. Resume training from epoch {self.start_epoch}")
 
     def _check_items(self, dataset: BERT4RecDataset) -> None:
-        """Refuse data that number their items in another way than those that the model was made with."""
+        """Refuse data that number their items differently from those that the model was made with."""
         tokens = dataset.field2id_token[dataset.iid_field]
         if tokens is not self._checked and digest_of_items(tokens) != self.model.item_digest.cpu():
             raise checkpoints.OtherDataError(
                 f"{dataset.dataset_name!r} has other items than the data that the model was made with, or numbers them "
                 "in another way; make the model with the data that it is to rank"
             )
-        self._checked = tokens  # a digest of a million ids takes as long as many an evaluation
+        self._checked = tokens  # the digest of a million ids may take as long as an evaluation
 
 
 class BERT4RecTrainer(Observed, _Unobserved):
-    """Trains as RecBole does: same log lines, early stopping, result; the methods say what differs."""
+    """Trains as RecBole does, with the same log lines, early stopping and result; the methods say what differs."""
 
     def _begin(self, train_data: AbstractDataLoader, saved: bool) -> None:
-        """Take over the weights of ``warm_start``."""
+        """Load the weights of ``warm_start``."""
         self._check_items(train_data._dataset)
         self.checkpoints.begin(train_data._dataset)
 
@@ -256,7 +252,7 @@ class BERT4RecTrainer(Observed, _Unobserved):
     ) -> BestValidation:
         """Give the selected weights their memory, and return their validation with it.
 
-        What selects epochs, and is kept for a training that goes on, stays the validation of the model alone.
+        The validation of the model alone still selects epochs, and is kept for a training that goes on.
         """
         if not self.config["memory"] or (self.finished and self.model.memory is not None):  # the file had it
             return best
@@ -285,7 +281,7 @@ class BERT4RecTrainer(Observed, _Unobserved):
 
 
 def transitions_of(training: BERT4RecDataset) -> csr_array:
-    """Count what follows what in the training part of the histories."""
+    """Count which item follows which in the training part of the histories."""
     _, begin, length = training.slices()
     sequences = training.sequences.slices(begin, length)
     return count_transitions(sequences.items.numpy(), sequences.offsets.numpy(), training.item_num)

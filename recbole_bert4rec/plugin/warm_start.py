@@ -1,4 +1,4 @@
-"""Begins a training with the weights of a checkpoint of an older log; items are matched by their external ids."""
+"""Begin a training with the weights of a checkpoint of an older log; items are matched by their external ids."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ class WarmStart(TypedDict):
 
 
 def words(warm: WarmStart) -> str:
-    """Say it in a line."""
+    """Describe a warm start in a line."""
     return f"{warm['kept']:,} items known, {warm['new']:,} new, {warm['gone']:,} forgotten"
 
 
 def changed_since(stored: Mapping[str, Any], config: Config, names: Iterable[str]) -> str:
-    """Say which of some options a checkpoint was made with other values of; nothing where none."""
+    """Say which of the named options have other values in a checkpoint; "" if none."""
     stored = {**stored, "model": class_name(stored["model"])}
     return "; ".join(
         f"the checkpoint has {name}={stored.get(name)!r}, this run {config[name]!r}"
@@ -59,7 +59,7 @@ def check_shapes(config: Config, stored: Mapping[str, Any]) -> None:
 
 
 def begin_warm(config: Config, model: BERT4Rec, training: BERT4RecDataset) -> WarmStart:
-    """Give a model the weights that ``warm_start`` names."""
+    """Load the weights that ``warm_start`` names into a model."""
     path = str(config["warm_start"])
     state = checkpoints.read(path)
     check_shapes(config, state["config"])
@@ -83,8 +83,8 @@ def begin_warm(config: Config, model: BERT4Rec, training: BERT4RecDataset) -> Wa
             for name, weight in weights.items():
                 if name not in by_item and weight.dim() and len(weight) in (len(old), len(old) + 1):
                     raise UserError(
-                        f"cannot begin with the weights of {path}: {name!r} has {len(weight)} rows, as if one for each "
-                        f"of {len(old) - 1} items, and how they go over to other items is not known"
+                        f"cannot begin with the weights of {path}: {name!r} has {len(weight)} rows, probably one for "
+                        f"each of {len(old) - 1} items, and which rows the items of this data set get is not known"
                     )
         model.load_state_dict({**weights, **by_item})
     warm = WarmStart(file=path, kept=known, new=len(tokens) - 1 - known, gone=len(old) - 1 - known)
@@ -99,19 +99,19 @@ def begin_warm(config: Config, model: BERT4Rec, training: BERT4RecDataset) -> Wa
 
 
 def feature_values(training: BERT4RecDataset) -> dict[str, list[str]]:
-    """Return the values of each feature of items by their numbers, padding first; numbers are contents."""
+    """Return the values of each categorical feature of items, by number, padding first."""
     columns = [name for name in training.config["selected_features"] or () if name not in training.numeric_features]
     return {name: training.field2id_token[name].tolist() for name in columns}
 
 
 def _places(old: list[str], tokens: list[str]) -> Tensor:
-    """Return the checkpoint's number of each id, PADDING for one that it does not know; (N,)."""
+    """Return the checkpoint's number of each id, PADDING for unknown ones; (N,)."""
     rows = pd.Index(old).get_indexer(pd.Index(tokens))
     return torch.from_numpy(np.where(rows < 0, PADDING, rows).astype(np.int64))
 
 
 def _beside_new_ones(training: BERT4RecDataset, source: Tensor) -> tuple[Tensor, Tensor]:
-    """Return new items and the checkpoint's numbers of the known items beside them in training; (P,), (P,)."""
+    """Return new items, and the checkpoint's numbers of known items beside them in training; (P,), (P,)."""
     _, begin, length = training.slices()
     earlier, later = training.sequences.slices(begin, length).adjacent()
     item, other = torch.cat([earlier, later]), torch.cat([later, earlier])

@@ -1,4 +1,4 @@
-"""The parts of a trained model's answers: vectors, reasons, what is popular, and the rule about seen items."""
+"""Parts of a trained model's answers: vectors, reasons, popular items, and the rule about seen items."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Vectors(NamedTuple):
 
 
 class Explanation(NamedTuple):
-    """An item, its score, and a table of what the items of a history have to do with it."""
+    """An item, its score, and a table of how the items of a history influence it."""
 
     item: str
     score: float
@@ -33,7 +33,7 @@ class Explanation(NamedTuple):
 
 
 class ViewedRule(NamedTuple):
-    """Whether seen items, those of a history, are left out of its recommendations, and why, in words."""
+    """Whether recommendations leave seen items out, those of the history, and the reason in words."""
 
     left_out: bool
     why: str
@@ -42,8 +42,7 @@ class ViewedRule(NamedTuple):
 def viewed_rule(seen_bias: float | None, exclude_seen: bool) -> ViewedRule:
     """Return what ``filter_viewed="auto"`` does.
 
-    If the metric left out seen items, so do recommendations. Else they are left out unless the learnt ``seen_bias`` is
-    above 0; without one, items rank as in the metric.
+    Seen items are left out if the metric left them out, or if the learnt ``seen_bias`` is not above 0.
     """
     left_out, why = exclude_seen, f"as in evaluation (exclude_seen={exclude_seen})"
     if seen_bias is not None and not exclude_seen:
@@ -56,7 +55,7 @@ def viewed_rule(seen_bias: float | None, exclude_seen: bool) -> ViewedRule:
 def most_popular(
     popularity: Floats, n_rows: int, k: int, removed: Pairs, allowed: NDArray[np.int64] | None
 ) -> tuple[Floats, NDArray[np.int64]]:
-    """Return scores and items of the k most popular items that are left for each row. *Shape:* (N,) -> (B, k) each."""
+    """Return scores and items of the k most popular items left for each row. *Shape:* (N,) -> (B, k) each."""
     items = np.arange(1, len(popularity)) if allowed is None else allowed
     most_removed = int(np.bincount(removed[0], minlength=1).max())
     items = items[np.argsort(-popularity[items], kind="stable")[: k + most_removed]]
@@ -68,13 +67,13 @@ def most_popular(
 
 
 def check_names_of_columns(user: str, item: str) -> None:
-    """Refuse columns of users and items that have the name of another column of a table of recommendations."""
+    """Refuse columns of users and items with the name of another column of a table of recommendations."""
     for name in (user, item):
         if name in ("rank", "score"):
             raise UserError(f"the table has a column {name!r} of its own; train on a log whose column has another name")
 
 
 def check_scores(scores: Floats) -> None:
-    """Refuse a model whose scores are not numbers."""
+    """Refuse scores that are not numbers."""
     if np.isnan(scores).any():
         raise UserError("some scores of this model are not numbers, so that it ranks nothing; train it again")

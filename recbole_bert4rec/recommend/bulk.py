@@ -1,4 +1,4 @@
-"""Asks a trained model about a file of any number of users, some users at a time."""
+"""Ask a trained model about a file of any number of users, part by part."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from recbole_bert4rec.system.errors import UserError, short, why
 from recbole_bert4rec.system.files import atomic_write
 
 Answer = Callable[[Iterable[pd.DataFrame]], Iterator[tuple[pd.DataFrame, Counter[str]]]]
-"""Gives the recommendations and counts for each part of a file, in the order of the parts; see :func:`answer_part`."""
+"""Yields what :func:`answer_part` returns for each part of a file, in order."""
 
 
 def recommend_file(
     model: Recommender, source: InteractionFile, output: str, how: Mapping[str, Any], answer: Answer | None = None
 ) -> Counter[str]:
-    """Write what :meth:`Recommender.recommend` says of all users of a file, in memory that does not grow with it."""
+    """Write the recommendations for all users of a file, in memory that does not grow with it."""
     counts = Counter[str]()
 
     def tables() -> Iterator[pd.DataFrame]:
@@ -45,8 +45,8 @@ def recommend_file(
 def answer_part(model: Recommender, how: Mapping[str, Any], part: pd.DataFrame) -> tuple[pd.DataFrame, Counter[str]]:
     """Return the recommendations for the users of a part of a file, and counts.
 
-    Interactions are ``known`` or ``skipped``, for the model does not know their items; users have no known item
-    (``without_history``), and no item that is left for them (``without_row``).
+    Interactions are ``known``, or ``skipped`` as the model does not know their items. Of ``users``, some have no known
+    item (``without_history``), and for some no item is left (``without_row``).
     """
     histories = model.read(part, warn=False)
     table, lengths = model.recommend(histories, **how), histories.lengths
@@ -62,16 +62,13 @@ def evaluate_file(
     topk: Sequence[int],
     filter_viewed: bool | None,
 ) -> tuple[dict[str, float], list[str]]:
-    """Return the metrics of :meth:`Recommender.evaluate` over all users of a file, and sentences on what is left out.
-
-    ``targets`` has a row a user, and is read as a whole.
-    """
+    """Return the metrics of :meth:`Recommender.evaluate` over all users of a file, and words on what is left out."""
     user, count, metrics, left_out = model.fields[0], Counter[str](), list[dict[str, float]](), list[tuple[int, str]]()
     after: pd.Series[Any] | None = None
     if targets is not None:
-        rows = pd.concat(_parts(model, targets))
+        rows = pd.concat(_parts(model, targets))  # one for each user
         for twice in rows[user][rows[user].duplicated()][:1]:
-            raise UserError(f"{targets.path}: user {short(twice)} stands twice; give a user one row")
+            raise UserError(f"{targets.path}: user {short(twice)} has several rows; give each user one row")
         after = rows.set_index(user)[model.fields[1]]
     for part in _parts(model, source):
         wanted = None
@@ -128,15 +125,15 @@ def write_tables(tables: Iterable[pd.DataFrame], output: str) -> None:
 
 
 def _parts(model: Recommender, file: InteractionFile) -> Iterator[pd.DataFrame]:
-    """Yield the parts of a file by the names of the model's columns."""
+    """Yield the parts of a file, with the model's names of the columns."""
     try:
         for part in file.parts():
             yield part.set_axis(list(model.fields[:2]), axis=1)
-    except OSError as error:  # else it would be taken for one of the output
+    except OSError as error:  # else it would be taken for an error of the output
         raise UserError(f"{file.path} cannot be read: {why(error)}") from error
 
 
 def _refuse_strangers(model: Recommender, file: InteractionFile, unknown: int, known: int) -> None:
-    """Refuse a file that names items of which the model knows none."""
+    """Refuse a file of whose items the model knows none."""
     if unknown and not known:
         model.catalogue.unknown(f"{file.path}: it", unknown, unknown, file.example())

@@ -1,4 +1,4 @@
-"""Writes a trained model to a folder that needs no torch: its graph in ONNX, its items and its options."""
+"""Write a trained model to a folder that is used without torch: its graph in ONNX, its items and its options."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ OPSET = 20
 """Version of ONNX's operators."""
 _OF_LOG = ("date_format", "timezone", "in_order", "separator", "encoding", "quote", "escape", "columns", "conversion")
 _KEPT = ("model", "dataset", "objective", "exclude_seen", *NAMES_OF_COLUMNS, *_OF_LOG)
-"""Options of the training that questions depend on."""
+"""Options of the training that answers depend on."""
 
 
 class Scoring(nn.Module):
@@ -42,7 +42,7 @@ class Scoring(nn.Module):
         self.register_buffer("bias", bias)
 
     def forward(self, items: Tensor) -> tuple[Tensor, Tensor]:
-        """Encode, and score by product and bias; rows are padded with 0 on the right. *Shape:* (B, L)."""
+        """Return vectors and scores of histories (B, L), which are padded with 0 on the right."""
         inputs = self.ranker.objective.ask(items, (items != PADDING).sum(1), trim=False)
         hidden = self.ranker.encoder(inputs.item_seq, two_sided=inputs.two_sided)
         read = torch.arange(hidden.shape[0], device=hidden.device), inputs.last
@@ -55,7 +55,7 @@ def export(model: Recommender, folder: str | os.PathLike[str]) -> None:
     need("export", "onnx", "onnxruntime", "onnxscript")
     folder, ranker = Path(folder), copy.deepcopy(model.ranker).cpu()
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise UserError(f"{folder} is there already and is no empty folder; name a new one")
+        raise UserError(f"{folder} exists and is not an empty folder; name a new one")
     max_items = ranker.objective.max_length - ranker.objective.appended
     options = {
         "format": FORMAT,
@@ -79,8 +79,8 @@ def export(model: Recommender, folder: str | os.PathLike[str]) -> None:
 
 
 def _write_graph(scoring: Scoring, max_items: int, graph: Path) -> None:
-    """Write the graph, for batches of any size and histories of up to ``max_items``; its weights stand beside it."""
-    logging.getLogger("torch.onnx").setLevel(logging.ERROR)  # it misses torchvision, which has nothing to do here
+    """Write the graph, for batches of any size and histories of up to ``max_items``, with its weights beside it."""
+    logging.getLogger("torch.onnx").setLevel(logging.ERROR)  # it warns that torchvision is missing, which is not used
     shape = {0: torch.export.Dim("batch")}
     if max_items > 1:
         shape[1] = torch.export.Dim("length", min=1, max=max_items)

@@ -1,4 +1,4 @@
-"""Users' histories in a model's numbers, from what a program has: lists, a dictionary or a table; without torch."""
+"""Turn users' histories (lists, a dictionary or a table) into a model's internal ids, without torch."""
 
 from __future__ import annotations
 
@@ -18,22 +18,19 @@ from recbole_bert4rec.system.constants import PADDING
 from recbole_bert4rec.system.errors import UserError, short
 
 Pairs = tuple[NDArray[np.int64], NDArray[np.int64]]
-"""Rows and items of some scores; each pair stands once. *Shape:* (P,) each."""
+"""Rows and items of some scores, each pair once. *Shape:* (P,) each."""
 ByUser: TypeAlias = "Sequence[Ids] | Mapping[Any, Ids] | pd.Series"
-"""A list for each user: a list of them, a dictionary by user, or a column whose index names the users."""
-
-
+"""A list for each user: a list of lists, a dictionary by user, or a column whose index names the users."""
 Dates = tuple[str | None, str | None]
-"""The form of dates in the codes of Python's strptime, None if it is found from them; and the time zone of
-those without one, None for UTC."""
+"""The form of dates for Python's strptime, None to find it; and the time zone of dates that name none, None for UTC."""
 
 
 @dataclass(frozen=True)
 class Histories:
-    """Histories of users, or any lists of theirs, in the ids of a trained model, the oldest item first.
+    """Histories, or other lists of items, in the internal ids of a trained model, the oldest item first.
 
-    Users are as they were given, or 0, 1, ... ``skipped`` interactions with items that the model does not know, such as
-    the ``example``, are left out. *Shape:* (U,), (T,), (U + 1,).
+    Users are as they were given, or 0, 1, ... Interactions with items that the model does not know, such as
+    ``example``, are left out; ``skipped`` counts them. *Shape:* (U,), (T,), (U + 1,).
     """
 
     users: NDArray[np.object_]
@@ -47,11 +44,11 @@ class Histories:
 
     @property
     def lengths(self) -> NDArray[np.int64]:
-        """How many known items each has. *Shape:* (U,)."""
+        """Number of known items of each history. *Shape:* (U,)."""
         return np.diff(self.offsets)
 
     def without_last(self) -> tuple[Histories, NDArray[np.int64]]:
-        """Return the histories of two items or more without their last one, and that item. *Shape:* (U',)."""
+        """Return the histories of two items or more without the last item, and these last items (U',)."""
         rows = np.flatnonzero(self.lengths > 1)
         owners, index = self._places(rows, self.lengths[rows] - 1)
         histories = Histories(self.users[rows], self.items[index], offsets_of(owners, len(rows)))
@@ -67,25 +64,25 @@ class Histories:
         return items
 
     def pairs(self, rows: NDArray[np.intp]) -> Pairs:
-        """Return each item that some histories hold, with the place of its history among ``rows``; each pair once."""
+        """Return the items of some histories, with the place of each one's history in ``rows``; each pair once."""
         places, index = self._places(rows, self.lengths[rows])
         items = self.items[index].astype(np.int64)
         n_items = int(items.max(initial=0)) + 1
         return split_keys(np.unique(pair_keys(places, items, n_items)), n_items)
 
     def _places(self, rows: NDArray[np.intp], lengths: NDArray[np.int64]) -> Pairs:
-        """Return, for the first items of some histories, the places of their histories in ``rows``, and their own."""
+        """Return, for the first items of some histories, their histories' places in ``rows``, and their own."""
         owners = np.repeat(np.arange(len(rows)), lengths)
         return owners, self.offsets[rows][owners] + index_within_segment(owners, lengths)
 
 
 def offsets_of(owners: NDArray[np.int64], n_users: int) -> NDArray[np.int64]:
-    """Return where each user's interactions begin, given the place of each one's user, ascending."""
+    """Return where each user's interactions begin, given the user's number of each interaction, ascending."""
     return np.searchsorted(owners, np.arange(n_users + 1))
 
 
 def read_histories(histories: object, items: Items, fields: tuple[str, str, str], dates: Dates) -> Histories:
-    """Read histories as :meth:`Recommender.recommend` takes them, sorted by user, then time; equal times stay."""
+    """Read histories of any form, and sort them by user, then time; equal times keep their order."""
     times = None
     if isinstance(histories, pd.DataFrame):
         for field in fields[:2]:
@@ -127,7 +124,7 @@ def lists_by_user(values: object, argument: str) -> tuple[list[Any], list[list[A
 
 
 def excluded_items(values: Mapping[Any, Ids], histories: Histories, items: Items) -> Histories:
-    """Return the list of items for each history's user; empty if there is none."""
+    """Return the list of items to exclude for each history's user, which may be empty."""
     lists = _of_users(dict(zip(*lists_by_user(values, "exclude"), strict=True)), histories.users, "exclude", [])
     item_ids = items.ids_of(list(itertools.chain(*lists)))
     return Histories(histories.users, item_ids, np.cumsum([0, *map(len, lists)]))
@@ -136,7 +133,7 @@ def excluded_items(values: Mapping[Any, Ids], histories: Histories, items: Items
 def one_for_each(
     values: object, histories: Histories, items: Items, argument: str, unknown: bool = False
 ) -> NDArray[np.int64]:
-    """Return an item for each history: of a list in their order, or of a dictionary by user. *Shape:* (U,)."""
+    """Return one item for each history (U,), from a list in their order or from a dictionary by user."""
     if isinstance(values, pd.Series) and not isinstance(values.index, pd.RangeIndex):
         have_names = list(histories.users) != list(range(len(histories)))
         values = by_index(values, argument) if have_names else values
@@ -149,7 +146,7 @@ def one_for_each(
 
 
 def by_index(column: pd.Series, argument: str) -> dict[Any, Any]:
-    """Return what a column has for each user, whom its index names; refuse one who is named twice."""
+    """Return a column as a dictionary by user, whom its index names; refuse a user who is named twice."""
     twice = column.index[column.index.duplicated()]
     if len(twice):
         raise UserError(f"`{argument}` names user {short(twice[0])} twice")
@@ -157,7 +154,7 @@ def by_index(column: pd.Series, argument: str) -> dict[Any, Any]:
 
 
 def as_pandas(value: object) -> object:
-    """Return a table that speaks Arrow, of whatever library, as a frame of pandas; anything else as it is."""
+    """Return the table of any library with Arrow's interface as a pandas frame, and anything else as it is."""
     if isinstance(value, (pd.DataFrame, pd.Series)) or not hasattr(value, "__arrow_c_stream__"):
         return value
     try:
@@ -167,7 +164,7 @@ def as_pandas(value: object) -> object:
 
 
 def _of_users(values: Mapping[Any, Any], users: NDArray[np.object_], argument: str, default: Any = None) -> list[Any]:
-    """Return what a dictionary has for each of some users; without a default it must have something for all."""
+    """Return a dictionary's value for each of some users; without a default it must have all of them."""
     with_history = {*users}
     for user in values:
         if user not in with_history:
@@ -188,7 +185,7 @@ def _numbers(values: pd.Series, name: str, dates: Dates) -> NDArray[np.float64]:
     try:
         given = pa.table({"time": pa.array(values), "row": pa.array(np.arange(len(values)))})
     except pa.ArrowException as error:
-        raise UserError(f"the histories: {name!r} must hold numbers only or dates only: {error}") from error
+        raise UserError(f"the histories: {name!r} must hold only numbers or only dates: {error}") from error
     if not len(given):
         return np.empty(0)
     with duckdb.connect() as connection:

@@ -1,4 +1,4 @@
-"""External ids of items in a model's numbers."""
+"""Turn external ids of items into a model's internal ids."""
 
 from __future__ import annotations
 
@@ -17,25 +17,21 @@ from recbole_bert4rec.system.constants import PADDING
 from recbole_bert4rec.system.errors import UserError, short
 
 Ids = Collection[Any]
-"""External ids: texts as in the log, or numbers that are written so."""
+"""External ids: texts as in the log, or the numbers that these texts spell."""
 
 
 class Items:
-    """The catalogue's external ids.
-
-    Attributes:
-        tokens: by internal id, padding first. *Shape:* (N,)
-    """
+    """The external ids of the catalogue: ``tokens``, (N,), by internal id, padding first."""
 
     def __init__(self, tokens: Sequence[str]) -> None:
         self.tokens: NDArray[np.object_] = np.array(tokens, dtype=object)
         self._index = pd.Index(self.tokens)
-        self._warn_once = lru_cache(256)(getLogger(__name__).warning)  # not at each question of the same lists
+        self._warn_once = lru_cache(256)(getLogger(__name__).warning)  # not for each question with the same lists
 
     def ids_of(self, values: Ids | pd.Series) -> NDArray[np.int64]:
-        """Return internal ids; :data:`PADDING` for all that is not in the catalogue.
+        """Return internal ids, and :data:`PADDING` for what is not in the catalogue.
 
-        ``12.0`` and ``12`` with blanks around it are ``12`` if there is no item that is written so.
+        ``12.0``, or ``12`` with blanks around it, means ``12`` unless an item is written so.
         """
         texts = as_texts(values)
         ids: NDArray[np.int64] = self._index.get_indexer(pd.Index(texts)).astype(np.int64)
@@ -48,9 +44,9 @@ class Items:
         return np.where(ids < 0, PADDING, ids)
 
     def known(self, values: object, name: str, needed: str = "all") -> NDArray[np.int64]:
-        """Return internal ids of listed items; without ``all`` or ``one`` of them in the catalogue they are refused.
+        """Return internal ids of listed items, of which the catalogue must have those ``needed``: all, one or none.
 
-        Where not all are ``needed``, others are left out with one warning.
+        If not all are needed, one warning says that unknown items are left out.
         """
         listed = list_of(values, f"{name} must be a list of items")
         ids = self.ids_of(listed)
@@ -62,7 +58,7 @@ class Items:
         return known
 
     def unknown(self, name: str, unknown: int, count: int, example: object, needed: str = "one") -> str:
-        """Say how many of the items that somebody names are not in the catalogue; refuse them if more are needed."""
+        """Say how many of the named items are not in the catalogue; refuse them if more are needed."""
         said = f"{name} names {unknown} of {count} items that the model does not know, such as {short(example)}"
         if needed == "all" or (needed == "one" and unknown == count):
             known = f"it knows {len(self.tokens) - 1} items, such as {short(self.tokens[1])}"
@@ -71,7 +67,7 @@ class Items:
 
 
 def as_texts(values: Ids | pd.Series) -> NDArray[np.object_]:
-    """Return ids as the texts that a log has for them; whole numbers without a decimal point."""
+    """Return ids as texts, as a log has them; whole numbers have no decimal point."""
     column = values if isinstance(values, pd.Series) else pd.Series(list(values), dtype=object)
     if pd.api.types.is_integer_dtype(column.dtype) and not column.hasnans:
         column = column.astype(str)
@@ -81,7 +77,6 @@ def as_texts(values: Ids | pd.Series) -> NDArray[np.object_]:
 
 
 def _text(value: object) -> str:
-    """Return the text of an id."""
     if not (value is None or isinstance(value, (str, Number, np.generic))):
         raise UserError(f"ids must be texts or numbers, but one is {short(value)}, of type {type(value).__name__}")
     if isinstance(value, (float, np.floating)) and float(value).is_integer():
@@ -90,8 +85,8 @@ def _text(value: object) -> str:
 
 
 def list_of(values: object, wanted: str) -> list[Any]:
-    """Return a list of ids, or of lists of them; a text, a dictionary, a record and a table are refused."""
-    if hasattr(values, "to_pylist"):  # of pyarrow, whose own elements are no texts
+    """Return a list of ids or of lists; refuse a text, a dictionary, a record and a table."""
+    if hasattr(values, "to_pylist"):  # pyarrow's, whose elements are not texts
         values = values.to_pylist()
     is_record = isinstance(values, (str, bytes, Mapping)) or hasattr(values, "_fields") or hasattr(values, "columns")
     if is_record or not isinstance(values, Iterable):

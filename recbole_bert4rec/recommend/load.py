@@ -1,4 +1,4 @@
-"""Opens a trained model, whatever form it has: a checkpoint by torch, or an exported folder by onnxruntime."""
+"""Load a trained model of either form: a checkpoint by torch, or an exported folder by onnxruntime."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ def load(
     Args:
         path: of the checkpoint, which the summary of its run names; or of a folder that ``export`` wrote, which needs
             onnxruntime and no torch.
-        device: where a checkpoint computes. Default: the GPU, where torch can use one, or else the processor.
-        logit_adjustment: the option of that name, for a checkpoint: rank by score - this * log(n + 1), n the item's
-            count in training. Default: the checkpoint's.
-        batch_size: histories that are encoded at once.
-        model: the class, or ``module:Class``, of a checkpoint's model of one's own; a file does not say which module is
-            run.
-        cold_items: know the items of ``item_vectors``, too, that stand in no interaction. False: a checkpoint knows
-            those that it was evaluated with.
+        device: where a checkpoint computes. Default: the GPU if torch can use one, else the processor.
+        logit_adjustment: for a checkpoint, the option of that name: rank by score - this * log(n + 1), where n is the
+            item's count in training. Default: the checkpoint's.
+        batch_size: number of histories that are encoded at once.
+        model: the class, or ``module:Class``, if the checkpoint holds a model of your own; the module is run only if
+            you name it.
+        cold_items: whether a checkpoint also knows the items of ``item_vectors`` that have no interaction. False: it
+            knows only the items that it was evaluated with.
 
     Returns:
         The model.
 
     Raises:
-        UserError: the file is damaged or not a model of this package; it holds a model of one's own, and its class
-            is not given; or an argument has a value that it cannot have.
+        UserError: the file is damaged or not a model of this package; it holds a model of your own whose class is not
+            given; or an argument has a wrong value.
     """
     if Path(path).is_dir():
         from recbole_bert4rec.recommend.onnx_backend import exported_model
@@ -58,7 +58,7 @@ def load(
 
     state = checkpoints.read(path, mapped=True)
     del state["optimizer"]  # it is not read from the disk
-    shared = state["state_dict"].get(VECTORS), state["item_tokens"]  # vectors are read once, in here
+    shared = state["state_dict"].get(VECTORS), state["item_tokens"]  # vectors are read once, below
     state = copy.deepcopy(state, {id(part): part for part in shared})  # the file may be written over later
     if cold_items:
         with checkpoints.explain_misfit(path):

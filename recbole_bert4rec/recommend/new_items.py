@@ -1,4 +1,4 @@
-"""Lets a trained model know items that nobody has had, without training: by like items, or by their contents."""
+"""Add items without interactions to a trained model, without training: by similar items, or by their contents."""
 
 from __future__ import annotations
 
@@ -48,28 +48,27 @@ def append_items(
     device: torch.device | str | None = None,
     model: str | type | None = None,
 ) -> Recommender:
-    """Let a trained model know new items, so that it recommends them and reads them in histories; nothing is trained.
+    """Add new items to a trained model, so that it recommends them and reads them in histories; nothing is trained.
 
     The scores of all other items stay as they are. A new item counts as never seen in training, and has no features.
 
     Args:
-        path: of a checkpoint, which may be read already.
-        neighbours: for each new item, known items that it is like or that people have beside it. It gets the mean of
-            their embeddings and biases, and of what followed them and what they followed, and so about the mean of
-            their scores, but for ``seen_bias``. An item with an empty list gets the mean of all items.
-        vectors: for each new item, what it is, as in the files of ``item_vectors``; for a model without those, its
-            embedding, of ``hidden_size`` numbers. Its bias is the mean of all items.
-        output: where to write a checkpoint that knows the items too, for the commands, the service and
-            ``warm_start``; ``--resume`` refuses it. Default: nothing is written.
+        path: of a checkpoint, or an opened one.
+        neighbours: for each new item, known items that are similar or that people have beside it. It gets the mean of
+            their embeddings, biases and memory, and so about the mean of their scores, without ``seen_bias``. An item
+            with an empty list gets the mean of all items.
+        vectors: for each new item, its vector as in the files of ``item_vectors``; for a model without these files,
+            its embedding, of ``hidden_size`` numbers. Its bias is the mean of all items.
+        output: where to write a checkpoint with the new items, for the commands, the service and ``warm_start``;
+            ``--resume`` refuses it. Default: nothing is written.
         device: see :func:`~recbole_bert4rec.load`.
         model: see :func:`~recbole_bert4rec.load`.
 
     Returns:
-        The model with the new items; they stand after the others, in the order in which they are given.
+        The model with the new items, which follow the others in the given order.
 
     Raises:
-        UserError: an argument has a value that it cannot have, or the file is refused as by
-            :func:`~recbole_bert4rec.load`.
+        UserError: an argument has a wrong value, or :func:`~recbole_bert4rec.load` would refuse the file.
     """
     named, lists = lists_by_user(neighbours or {}, "neighbours")
     vectors = vectors or {}
@@ -86,15 +85,15 @@ def append_items(
     known = torch.from_numpy(old.known(list(chain(*lists)), "`neighbours` (--like)"))
     owners = torch.repeat_interleave(torch.tensor([len(some) for some in lists], dtype=torch.int64))
     name = _described_by(weights)
-    told = weights[name][-1].repeat(len(vectors), 1)  # of columns that no file gave, nothing is known
-    width = int(weights[WIDTH]) if name == VECTORS else told.shape[1]
-    for row, (item, vector) in zip(told, vectors.items(), strict=True):
-        numbers = torch.tensor(np.asarray(vector, np.float32), dtype=told.dtype)
+    contents = weights[name][-1].repeat(len(vectors), 1)  # nothing is known of columns that come from no file
+    width = int(weights[WIDTH]) if name == VECTORS else contents.shape[1]
+    for row, (item, vector) in zip(contents, vectors.items(), strict=True):
+        numbers = torch.tensor(np.asarray(vector, np.float32), dtype=contents.dtype)
         if numbers.shape != (width,) or not numbers.isfinite().all():
-            wanted = f"{width} finite numbers ({told.dtype}), as in the training, but is {short(vector)}"
+            wanted = f"{width} finite numbers ({contents.dtype}), as in the training, but is {short(vector)}"
             raise UserError(f"the vector of {short(item)} must be {wanted}; or give the item `neighbours` (--like)")
         row[:width] = numbers
-    state = with_new_items(state, new.tolist(), (owners, known), told)
+    state = with_new_items(state, new.tolist(), (owners, known), contents)
     grown = checkpoint_model(path, state, device, model=model)
     if output is not None:
         state["optimizer"] = {"state": {}, "param_groups": []}  # resuming.py refuses a training without it
@@ -103,16 +102,15 @@ def append_items(
 
 
 def with_cold_items(state: dict[str, Any]) -> dict[str, Any]:
-    """Return the entries of a checkpoint that knows the items, too, that stood in ``item_vectors`` alone."""
+    """Return a checkpoint's entries with the items that were in ``item_vectors`` alone."""
     cold, nobody = state.pop("cold_items", None), torch.empty(0, dtype=torch.int64)
     return state if cold is None else with_new_items(state, cold["tokens"], (nobody, nobody), cold["vectors"])
 
 
-def with_new_items(state: dict[str, Any], tokens: Sequence[str], beside: Neighbours, told: Tensor) -> dict[str, Any]:
-    """Return the entries of a checkpoint that knows more items; ``told`` are contents or embeddings of the last V.
-
-    *Shape:* (P,) each, (V, D)
-    """
+def with_new_items(
+    state: dict[str, Any], tokens: Sequence[str], beside: Neighbours, contents: Tensor
+) -> dict[str, Any]:
+    """Return a checkpoint's entries with more items, the last V of which get ``contents`` (V, D), or embeddings."""
     weights, many, n_items = state["state_dict"], len(tokens), len(state["item_tokens"])
     all_tokens = [*state["item_tokens"], *tokens]
     source = F.pad(torch.arange(n_items), (0, many), value=PADDING)
@@ -124,8 +122,8 @@ def with_new_items(state: dict[str, Any], tokens: Sequence[str], beside: Neighbo
         elif name in (VECTORS, COUNTS):
             rows = rows_for(values[:-1].float(), source, placed).to(values.dtype)
             grown[name] = torch.cat([rows, values[-1:]])
-    last = slice(len(all_tokens) - len(told), len(all_tokens))
-    grown[_described_by(weights)][last] = told
+    last = slice(len(all_tokens) - len(contents), len(all_tokens))
+    grown[_described_by(weights)][last] = contents
     if COUNTS in grown:
         grown[COUNTS][last] = 0
     grown_state = {**state, "state_dict": grown, "item_tokens": all_tokens}

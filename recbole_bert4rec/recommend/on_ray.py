@@ -1,4 +1,4 @@
-"""Answers the parts of a file in actors of Ray Data, each with its own model."""
+"""Answer the parts of a file in actors of Ray Data, each with its own model."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class _Actor:
         self._model, self._how = load(), how
 
     def __call__(self, part: pd.DataFrame) -> dict[str, NDArray[np.object_]]:
-        """Return a part's answer, or the mistake that a user can mend, which Ray would raise as an error of its own."""
+        """Return a part's answer, or a ``UserError``, which Ray would raise as an error of its own."""
         answer = np.empty(1, dtype=object)
         try:
             answer[0] = answer_part(self._model, self._how, part)
@@ -40,9 +40,9 @@ class _Actor:
 def answer_on_ray(
     load: Callable[[], Recommender], how: Mapping[str, Any], workers: int, address: str | None
 ) -> Iterator[Answer]:
-    """Join a cluster, or start Ray for this machine alone, for as long as the parts of a file are answered.
+    """Join a cluster, or start Ray on this machine, while the parts of a file are answered.
 
-    Ray keeps the parts, on the disk where memory does not hold them. One whose actor is lost is answered again.
+    Ray keeps the parts, on the disk if memory does not hold them. If an actor is lost, its part is answered again.
     """
     start_ray(address)
     try:

@@ -1,4 +1,4 @@
-"""The scores of a model that was exported to a folder, by onnxruntime, without torch and RecBole."""
+"""Score with a model that was exported to a folder, by onnxruntime, without torch and RecBole."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ GRAPH, OPTIONS, CATALOGUE, MEMORY = "model.onnx", "options.json", "items.json", 
 
 
 class OnnxBackend:
-    """Computes scores as the backend by torch does: the graph's, with ``seen_bias`` and ``memory`` added here."""
+    """Computes the scores of torch's backend: those of the graph, to which ``seen_bias`` and ``memory`` are added."""
 
     makes_all_scores = True
 
@@ -53,7 +53,7 @@ class OnnxBackend:
     ) -> tuple[Floats, NDArray[np.int64]]:
         """Return the k best of the allowed items, without removed ones. *Shape:* (B, L), (C,) -> (B, k) each."""
         scores = self.scores(items, seen)
-        check_scores(scores)  # what is no number is in no order
+        check_scores(scores)  # NaN has no order
         scores[removed] = -np.inf
         if allowed is not None:
             scores = scores[:, allowed]
@@ -68,7 +68,7 @@ class OnnxBackend:
         scores: Floats = self._graph.run(["scores"], {"items": items})[0]
         if self.seen_bias is not None and self.seen_bias < 0:
             scores[seen] += self.seen_bias
-        elif self.seen_bias is not None:  # a positive one is of the items that are shown
+        elif self.seen_bias is not None:  # a positive one is added only to the items that the model reads
             keys = np.unique(pair_keys(np.arange(len(items))[:, None], items, len(self.counts)))
             scores[split_keys(keys, len(self.counts))] += self.seen_bias
         if self._memory is not None:
@@ -83,7 +83,7 @@ class OnnxBackend:
 
     @property
     def ranker(self) -> NoReturn:
-        """Refuse what the graph does not give: a network of torch, and vectors of items."""
+        """Refuse what the graph lacks: a network of torch, and vectors of items."""
         raise UserError(
             f"{self._folder} is an exported model, without network and vectors of items; ask its checkpoint"
         )

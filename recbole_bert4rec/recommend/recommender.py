@@ -1,4 +1,4 @@
-"""A trained model that is asked about anybody's history, whatever computes its scores."""
+"""Ask a trained model about anybody's history, whatever computes its scores."""
 
 from __future__ import annotations
 
@@ -52,15 +52,15 @@ class Recommender:
     Histories are lists of external item ids, oldest first; a dictionary of such lists by user; or a table with columns
     of users, items and, optionally, times, which then give the order. Ids may be numbers. The columns have the names
     of :attr:`fields`. Interactions with items that the model does not know are left out and counted in a warning. For
-    a history without a known item, items are ranked by how often they stand in training; its scores are the
+    a history without a known item, items are ranked by how often they occur in training; their scores are the
     logarithms of these counts plus 1.
 
-    Methods raise :class:`UserError` for an argument that has a value that it cannot have.
+    Methods raise :class:`UserError` for an argument with a wrong value.
 
     Attributes:
         config: the options that the model was trained with.
         fields: names of the columns of users, items and times.
-        dates: how dates among the times are read, their form and time zone: as in the training log.
+        dates: form and time zone by which dates are read: those of the training log.
         stored: the histories that came with the model; None if there are none.
         catalogue: external ids by internal id, padding first.
     """
@@ -87,7 +87,7 @@ class Recommender:
 
     @property
     def counts(self) -> NDArray[np.int64]:
-        """How often each item stands in training. *Shape:* (N,)."""
+        """How often each item occurs in training. *Shape:* (N,)."""
         return self._backend.counts
 
     @property
@@ -105,7 +105,7 @@ class Recommender:
 
         Args:
             histories: as the class takes them; None for those that came with the model.
-            warn: of interactions that are left out.
+            warn: whether to warn of interactions that are left out.
         """
         if isinstance(histories, Histories):
             return histories
@@ -143,14 +143,14 @@ class Recommender:
 
         Args:
             histories: of anybody; None for those that came with the model.
-            k: items a history. There are fewer if fewer are left to recommend.
-            filter_viewed: leave the items of a history out; ``auto`` does what :attr:`viewed` says.
-            items_to_recommend: recommend only these. Default: all.
-            exclude: items that are not recommended: a list for all, or a dictionary by user.
+            k: number of items for each history; fewer if fewer are left to recommend.
+            filter_viewed: whether to leave out the items of a history; ``auto`` does what :attr:`viewed` says.
+            items_to_recommend: the only items to recommend. Default: all.
+            exclude: items not to recommend: a list for all, or a dictionary by user.
 
         Returns:
-            Columns user, item (named as in :attr:`fields`), rank from 1, and score; users in the order in which they
-            were given, the best item first.
+            Columns user and item (named as in :attr:`fields`), rank from 1, and score; users in the given order, the
+            best item first.
         """
         check("k", k, whole(1))
         check("filter_viewed", filter_viewed, or_auto(SWITCH))
@@ -180,10 +180,10 @@ class Recommender:
 
         Args:
             histories: of anybody.
-            items: to score, the same for all.
+            items: the items to score, the same for all.
 
         Returns:
-            Columns user, item and score, in the order in which they were given.
+            Columns user, item and score, in the given order.
         """
         chosen, known = self.catalogue.known(items, "`items`"), self.read(histories)
         scores = np.empty((len(known), len(chosen)), dtype=np.float32)
@@ -203,7 +203,7 @@ class Recommender:
         Args:
             histories: of anybody.
             items: one for each history: a list in their order, or a dictionary by user.
-            filter_viewed: whether other items of the history are left out of the ranking. Default: as in evaluation
+            filter_viewed: whether to leave other items of the history out of the ranking. Default: as in evaluation
                 (``exclude_seen``).
 
         Returns:
@@ -227,11 +227,11 @@ class Recommender:
             histories: of anybody; None for those that came with the model.
             targets: what came next: an item for each history in their order, or a dictionary by user. An item that
                 the model does not know counts as missed. Default: the last item of each history, after those before.
-            topk: lengths of the list that the metrics look at.
+            topk: lengths of the lists that the metrics read.
             filter_viewed: as in :meth:`rank_of`.
 
         Returns:
-            ``mrr@K``, ``ndcg@K`` and ``hit@K`` for each K, and ``users``, how many there are.
+            ``mrr@K``, ``ndcg@K`` and ``hit@K`` for each K, and the number of ``users``.
         """
         for k in topk:
             check("topk", k, whole(1))
@@ -252,11 +252,11 @@ class Recommender:
         return {**metrics, "users": float(len(ranks))}
 
     def similar_items(self, items: Ids, k: int = 10) -> pd.DataFrame:
-        """Return the k items whose vectors have the highest cosine with an item's, itself left out; not if exported.
+        """Return the k other items whose vectors have the highest cosine with an item's; an exported model has none.
 
         Args:
             items: external ids.
-            k: items for each.
+            k: number of items for each.
 
         Returns:
             Columns target_ITEM, ITEM (the name in :attr:`fields`), rank from 1, and score, the cosine.
@@ -272,8 +272,8 @@ class Recommender:
         """Return the vector of each item; an exported model has none.
 
         Args:
-            with_bias: add the item's bias as a last number. The product with :meth:`user_vectors` of the same kind is
-                then the score that items are ranked by, but for ``seen_bias`` and ``memory``.
+            with_bias: whether to add the item's bias as a last number. The product with :meth:`user_vectors` of the
+                same kind is then the score that items are ranked by, without ``seen_bias`` and ``memory``.
         """
         return Vectors(self.catalogue.tokens[1:], self._backend.item_vectors(with_bias)[1:])
 
@@ -286,7 +286,7 @@ class Recommender:
 
         Args:
             histories: of anybody; None for those that came with the model.
-            with_bias: add 1 as a last number, for the product with an item's vector and bias.
+            with_bias: whether to add 1 as a last number, for the product with an item's vector and bias.
         """
         known = self.read(histories)
         vectors = np.zeros((len(known), self._backend.hidden_size), dtype=np.float32)
@@ -298,20 +298,20 @@ class Recommender:
         return Vectors(known.users, vectors)
 
     def explain(self, history: Ids, item: object) -> Explanation:
-        """Say how much each item of a history has to do with the score of an item.
+        """Return how much each item of a history influences the score of an item.
 
         Args:
             history: items of one user, oldest first.
-            item: to explain.
+            item: the item to explain.
 
         Returns:
-            The item, its score, and a table with a row for each item of the history that the model sees, oldest first:
-            ``position`` counts back from the end, 0 is the last; ``item``; ``influence``, by how much the score would
-            be lower without it.
+            The item, its score, and a table with a row for each item of the history that the model reads, oldest
+            first: ``position``, counted back from the last item, which is 0; ``item``; and ``influence``, by how much
+            the score would be lower without it.
         """
         (target,), whole_history = self.catalogue.known([item], "`item`"), self.read([history]).items
         if not len(whole_history):
-            raise UserError("`history` has no item that the model knows, so nothing can be explained by it")
+            raise UserError("`history` has no item that the model knows, so it explains nothing; give it a known item")
         length = len(whole_history)
         left_out = np.arange(max(0, length - self._backend.longest), length)
         lists = [whole_history, *(np.delete(whole_history, place) for place in left_out)]
@@ -342,11 +342,11 @@ class Recommender:
         return allowed
 
     def _rows_at_once(self) -> int:
-        """Return how many histories are scored at once, if all scores of theirs are made."""
+        """Return how many histories are scored at once if all their scores are made."""
         return max(1, min(self.batch_size, SCORES_AT_ONCE // len(self.catalogue.tokens)))
 
     def _batches(self, histories: Histories, all_scores: bool) -> Iterator[tuple[NDArray[np.intp], bool]]:
-        """Yield rows of similar length, the longest first, and True; then those without a known item, and False."""
+        """Yield rows of similar length, the longest first, with True; then rows without a known item, with False."""
         lengths = histories.lengths
         order = np.argsort(-np.minimum(lengths, self._backend.longest), kind="stable")
         size = self._rows_at_once() if all_scores else self.batch_size
@@ -369,9 +369,9 @@ class Recommender:
     def _ranks(
         self, histories: Histories, targets: NDArray[np.int64], filter_viewed: bool | None
     ) -> tuple[NDArray[np.int64], Floats]:
-        """Return rank, from 1, and score of each history's target; those of a target that is padding mean nothing.
+        """Return rank, from 1, and score of each history's target; for a target that is padding they mean nothing.
 
-        A target stands in the middle of the items with its score, or just after it.
+        Among items with its score, a target is in the middle, or just after it.
         """
         check("filter_viewed", filter_viewed, or_null(SWITCH))
         leave_out = self.config["exclude_seen"] if filter_viewed is None else filter_viewed
@@ -397,7 +397,7 @@ class Recommender:
         scores: Floats,
         ranks: NDArray[np.int64] | None = None,
     ) -> pd.DataFrame:
-        """Return a table of users, or items, and of items with their scores. *Shape:* (P,) each."""
+        """Return a table of users, or items, with items and their scores. *Shape:* (P,) each."""
         check_names_of_columns(field, self.fields[1])
         columns = {field: values, self.fields[1]: self.catalogue.tokens[items]}
         rank = {} if ranks is None else {"rank": ranks}

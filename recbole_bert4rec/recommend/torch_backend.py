@@ -1,4 +1,4 @@
-"""The scores of a checkpoint's network by torch, and the network of a checkpoint: no data set, no RecBole."""
+"""Make the network of a checkpoint, and score with it by torch, without data set and RecBole."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from recbole_bert4rec import checkpoints
-from recbole_bert4rec.core.beyond_paper import Contents
-from recbole_bert4rec.core.encoder import EncoderOptions
 from recbole_bert4rec.core.growth import CONTENTS, FEATURE_VALUES, VECTORS, feature_table
+from recbole_bert4rec.core.item_features import Contents
 from recbole_bert4rec.core.ranker import Catalogue, Ranker
+from recbole_bert4rec.core.transformer import EncoderOptions
 from recbole_bert4rec.options.table import OPTIONS
 from recbole_bert4rec.options.user_models import chosen, class_name, known_as, named_in_file
 from recbole_bert4rec.recommend.answers import Floats
@@ -31,20 +31,13 @@ Best = tuple[Floats, NDArray[np.int64]]
 
 
 class TorchBackend:
-    """Computes scores with a ranker in evaluation mode, on its device.
+    """Computes scores with a ranker in evaluation mode, on its device; ``counts`` (N,) are those of training."""
 
-    Attributes:
-        counts: how often each item stands in training. *Shape:* (N,)
-        longest: items of a history that the model reads, at most.
-        seen_bias: the learnt number that is added to the scores of seen items; None if the option is off.
-        makes_all_scores: whether all scores of a history are in memory when its best items are looked for.
-    """
-
-    makes_all_scores = False
+    makes_all_scores = False  # whether the search for best items holds all scores of a history in memory
 
     def __init__(self, ranker: Ranker, counts: Tensor) -> None:
         self.ranker, self.counts = ranker, counts.cpu().numpy()
-        self.longest = ranker.objective.max_length - ranker.objective.appended
+        self.longest = ranker.objective.max_length - ranker.objective.appended  # items of a history that are read
         self.hidden_size = ranker.encoder.options.hidden_size
         self.seen_bias = None if ranker.seen_bias is None else ranker.seen_bias.item()
 
@@ -59,7 +52,7 @@ class TorchBackend:
 
     @torch.no_grad()
     def scores(self, items: NDArray[np.int64], seen: Pairs) -> Floats:
-        """Score all items after histories; ``seen`` is of whole histories. *Shape:* (B, L) -> (B, N)."""
+        """Score all items after histories; ``seen`` are pairs of whole histories. *Shape:* (B, L) -> (B, N)."""
         scores: Floats = self.ranker.scores_of(*self._encode(items), self._pairs(seen)).cpu().numpy()
         return scores
 
@@ -78,12 +71,12 @@ class TorchBackend:
 
     @torch.no_grad()
     def similar(self, items: NDArray[np.int64], k: int, batch_size: int) -> Best:
-        """Return the k highest cosines with each item's vector, and whose they are. *Shape:* (C,) -> (C, k) each."""
+        """Return the k highest cosines with each item's vector, and their items. *Shape:* (C,) -> (C, k) each."""
         vectors = F.normalize(self.ranker.encoder.catalogue, dim=1)
         catalogue, best = Catalogue(vectors, vectors.new_zeros(len(vectors))), []
         for some in self._tensor(items).split(batch_size):
-            itself = torch.arange(len(some), device=some.device), some
-            best.append(catalogue.best(vectors[some], k, [(*itself, -torch.inf)]))
+            itself = torch.arange(len(some), device=some.device), some, vectors.new_full(some.shape, -torch.inf)
+            best.append(catalogue.best(vectors[some], k, [itself]))
         cosines, others = zip(*best, strict=True)
         return _numpy((torch.cat(cosines), torch.cat(others)))
 
@@ -103,7 +96,7 @@ def _numpy(best: tuple[Tensor, Tensor]) -> Best:
 
 
 class TrainedRanker(Ranker):
-    """A ranker of a checkpoint, without the parts that only training needs."""
+    """The ranker of a checkpoint, without what only training needs."""
 
     def __init__(self, config: OptionValues, encoder: EncoderOptions, tokens: Iterable[str]) -> None:
         super().__init__()
@@ -118,7 +111,7 @@ def checkpoint_model(
     batch_size: int = BATCH_SIZE,
     model: str | type | None = None,
 ) -> Recommender:
-    """Return the model of a checkpoint's entries; arguments and errors as of :func:`recbole_bert4rec.load`."""
+    """Return the model of a checkpoint's entries; arguments and errors are those of :func:`recbole_bert4rec.load`."""
     config = _Options(state["config"])
     user_class = _class_in(path, config["model"], model)
     if logit_adjustment is not None:
@@ -139,27 +132,27 @@ def checkpoint_model(
 
 
 class _Options(dict[str, Any]):
-    """Options as RecBole's configuration gives them: one that is not there is None."""
+    """Options as RecBole's configuration gives them: a missing one is None."""
 
     def __missing__(self, name: str) -> None:
         return None
 
 
 class _DataSet:
-    """Stands for the data set that a user's own model is made for, with what a model asks of it."""
+    """Stands in for the data set, with all that the constructor of a user's own model may ask of it."""
 
     def __init__(
         self, state: Mapping[str, Any], features: tuple[tuple[Tensor, int], ...], contents: Contents | None
     ) -> None:
         self.counts: Tensor = state["item_counts"]
-        self.features, self.contents = features, contents
+        self.features, self.contents = features, (contents, None)  # items without an interaction are among the others
         self.item_num = len(self.counts)
         tokens = {token: number for number, token in enumerate(state["item_tokens"])}
         self.field2token_id = {state["config"]["ITEM_ID_FIELD"]: tokens}
         self._preloaded = state.get("preload_weight", {})
 
     def num(self, field: str) -> int:
-        return self.item_num  # whatever the column: a checkpoint knows items alone
+        return self.item_num  # whatever the column: a checkpoint only has items
 
     def training_counts(self) -> Tensor:
         return self.counts
@@ -175,7 +168,7 @@ class _DataSet:
 
 
 def _class_in(path: str | os.PathLike[str], stored: str, model: str | type | None) -> type | None:
-    """Return the user's own class that ``stored``, a checkpoint's model, names; None for a model of this package."""
+    """Return the user's own class of a checkpoint's model, whose name is stored; None for a model of this package."""
     name = None if model is None else known_as(model)
     if name not in (None, class_name(stored)):
         raise UserError(f"{path} holds a model of {stored}, but the one given is {name}")
@@ -198,7 +191,7 @@ def _ranker(config: Mapping[str, Any], state: Mapping[str, Any], user_class: typ
     has_contents = VECTORS in weights
     contents = Contents(*(weights[CONTENTS + name] for name in Contents._fields)) if has_contents else None
     ranker: Ranker
-    with torch.random.fork_rng(devices=[]):  # weights are drawn, then replaced
+    with torch.random.fork_rng(devices=[]):  # the weights drawn here are replaced: the user's generator stays as it is
         if user_class is None:
             options = EncoderOptions.from_config(config, len(counts), features, contents)
             ranker = TrainedRanker(config, options, state["item_tokens"])

@@ -1,4 +1,4 @@
-"""The model of a checkpoint that may be replaced: its answers, and the names of its items."""
+"""Answer questions by the model of a checkpoint, which may be replaced, and show the names of its items."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from recbole_bert4rec.system.environment import folder_of_recbole
 from recbole_bert4rec.system.errors import UserError
 
 _SECONDS = 0.5
-"""Between two looks at the checkpoint."""
+"""Time between two looks at the checkpoint."""
 _RELOADS = Counter("recbole_bert4rec_reloads", "Checkpoints that were loaded anew", ["result"])
 
 
 class ServedModel:
-    """Answers of a model, as they are sent."""
+    """A model whose answers have the form in which they are sent."""
 
     def __init__(self, model: Recommender, names: dict[str, str]) -> None:
         self.model, self._items, self._names = model, list(model.items), names
@@ -100,7 +100,7 @@ class FollowedCheckpoint:
         }
 
     async def follow(self) -> None:
-        """Look at the checkpoint until this is cancelled."""
+        """Look at the checkpoint again and again, until this is cancelled."""
         while True:
             await asyncio.sleep(_SECONDS)
             await asyncio.to_thread(self.update)
@@ -122,7 +122,7 @@ class FollowedCheckpoint:
 
 
 def _stamp(path: Path) -> list[tuple[int, int, int]] | None:
-    """Return what changes when a checkpoint, or any file of an exported folder, is replaced or written on."""
+    """Return what changes if a checkpoint, or any file of an exported folder, is replaced or changed."""
     try:
         found = [file.stat() for file in (sorted(path.iterdir()) if path.is_dir() else [path])]
     except OSError:  # it is being replaced
@@ -131,11 +131,11 @@ def _stamp(path: Path) -> list[tuple[int, int, int]] | None:
 
 
 def _read_names(path: str, model: Recommender) -> dict[str, str]:
-    """Return the names of a file: those of its first column that is called, or ends with, name or title."""
+    """Return the names of items in a file, from its first column whose name is, or ends with, name or title."""
     ids, names = read_names(path, model.fields[1])
     catalogue = model.catalogue
     catalogue.known(ids, f"--items={path}", "one")
-    numbers = catalogue.ids_of(ids)  # names of items that a later checkpoint may know are kept
+    numbers = catalogue.ids_of(ids)  # names of unknown items are kept: a later checkpoint may know them
     spelt = np.where(numbers == PADDING, ids, catalogue.tokens[numbers])
     return {item: name for item, name in zip(spelt, names, strict=True) if name}
 
@@ -144,7 +144,7 @@ def _names_beside(checkpoint: Path, model: Recommender) -> dict[str, str]:
     """Return the names of the data set's .item file: beside the checkpoint, or among the data of RecBole."""
     dataset, folders = str(model.config["dataset"]), [checkpoint.parent]
     with suppress(ModuleNotFoundError):  # RecBole need not be there
-        if not model.config.get("conversion"):  # else the log is one's own, whatever its name
+        if not model.config.get("conversion"):  # else it is the user's log, whatever its name
             folders.append(folder_of_recbole() / "dataset_example" / dataset)
     for file in (folder / f"{dataset}.item" for folder in folders):
         if file.is_file():

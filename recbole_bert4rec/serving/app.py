@@ -31,9 +31,9 @@ from recbole_bert4rec.serving.questions import ExplainQuestion, RecommendQuestio
 from recbole_bert4rec.system.errors import UserError
 
 _LARGEST_BODY, _SMALL_BODY, _MOST_LARGE = 1 << 20, 1 << 16, 4
-"""Bytes of a body, of one that is read at once, and larger ones in memory together: ids take five times as much."""
+"""Most bytes of a body, and of one that is read at once; most larger ones in memory: ids take five times as much."""
 _SECONDS_OF_CLIENT = 10
-"""Time for a client to begin a question, for a large body to wait for its turn, and for a body to come."""
+"""Time for a client to begin a question, for a large body to wait for its turn, and for a body to arrive."""
 _HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -41,8 +41,7 @@ _HEADERS = {
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-cache",
 }
-"""Of every answer: browsers run and load only files of the service itself."""
-
+"""Headers of every answer: browsers run and load only files of the service itself."""
 _REQUESTS = Counter("recbole_bert4rec_requests", "Requests", ["path", "status"])
 _BUCKETS = 0.001, 0.0025, *Histogram.DEFAULT_BUCKETS
 _SECONDS = Histogram("recbole_bert4rec_request_seconds", "Time of a request", ["path"], buckets=_BUCKETS)
@@ -76,7 +75,7 @@ def make_server(followed: FollowedCheckpoint, host: str) -> uvicorn.Server:
         ws="none",
         limit_concurrency=512,
         timeout_graceful_shutdown=5,
-        log_level="error",  # a warning is a client's mistake: as many as it likes
+        log_level="error",  # warnings are of clients' mistakes, which may be many
         access_log=False,
         server_header=False,
         headers=list(_HEADERS.items()),
@@ -85,7 +84,7 @@ def make_server(followed: FollowedCheckpoint, host: str) -> uvicorn.Server:
 
 
 class _Protocol(H11Protocol):
-    """Gives a client a time to begin a question; uvicorn does so after an answer alone, and ends it at any byte."""
+    """Limits the time until a question; uvicorn does so only after an answer, and only until the first byte."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -93,7 +92,7 @@ class _Protocol(H11Protocol):
 
     def data_received(self, data: bytes) -> None:
         self.conn.receive_data(data)
-        self.handle_events()  # a question ends the time
+        self.handle_events()  # a question stops the timer
 
 
 def make_app(followed: FollowedCheckpoint, hosts: list[str]) -> FastAPI:
@@ -142,7 +141,7 @@ def make_app(followed: FollowedCheckpoint, hosts: list[str]) -> FastAPI:
     def search(
         text: Annotated[str, Query(min_length=1, max_length=100)], most: Annotated[int, Query(ge=1, le=100)] = 20
     ) -> dict[str, Any]:
-        """Return items whose id or name has the text."""
+        """Return items whose id or name contains the text."""
         return {"items": followed.current.find(text, most)}
 
     @app.get("/health")
@@ -164,7 +163,7 @@ def make_app(followed: FollowedCheckpoint, hosts: list[str]) -> FastAPI:
 
 
 async def _refuse(_: Request, error: Exception) -> Response:
-    """Answer as FastAPI does, but without what was asked, which may be long, and with few mistakes."""
+    """Answer as FastAPI does, but with few mistakes, and without the question, which may be long."""
     mistakes = error.errors()[:5] if isinstance(error, RequestValidationError) else []
     places = [[part[:100] if isinstance(part, str) else part for part in mistake["loc"]] for mistake in mistakes]
     detail = [{"type": m["type"], "loc": place, "msg": m["msg"]} for m, place in zip(mistakes, places, strict=True)]
@@ -172,7 +171,7 @@ async def _refuse(_: Request, error: Exception) -> Response:
 
 
 class _BoundedRoute(APIRoute):
-    """Refuses bodies that are too long, by their header or as they come; has few large ones in memory together."""
+    """Refuses bodies that are too long, by their header or as they arrive; keeps few large ones in memory."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         answer = super().get_route_handler()
@@ -230,7 +229,7 @@ def counted(app: ASGIApp) -> ASGIApp:
 
 
 def _is_local(host: str) -> bool:
-    """Tell whether only this machine can reach an address."""
+    """Tell whether only this machine can reach a host."""
     try:
         return host == "localhost" or ip_address(host).is_loopback
     except ValueError:

@@ -1,4 +1,4 @@
-"""Collect the questions that wait while the model computes, and answer them together, long ones piece by piece."""
+"""Collect questions while the model computes, and answer them together, long ones piece by piece."""
 
 from __future__ import annotations
 
@@ -13,16 +13,15 @@ from prometheus_client import Histogram
 from starlette.exceptions import HTTPException
 
 MOST_WAITING, MOST_TOGETHER = 256, 64
-"""Questions that may wait, and parts of light ones, such as histories, that are answered together."""
+"""Most questions that wait, and most parts of light ones, such as histories, that are answered together."""
 _PIECE, _IDS_OF_PIECE = 16, 2000
-"""Parts, and roughly their ids, that the model takes at once of a long question."""
+"""Most parts of a long question, and roughly most ids in them, that the model takes at once."""
 _TOGETHER = Histogram(
     "recbole_bert4rec_batch_questions", "Questions that were answered together", buckets=(1, 2, 4, 8, 16, 32, 64)
 )
 
-
 Call = tuple[Any, ...]
-"""What questions must agree in to be answered together: a function of a list of parts, and its other arguments."""
+"""A function of a list of parts, and its other arguments; questions with the same call are answered together."""
 
 
 class _Piece(NamedTuple):
@@ -34,7 +33,7 @@ class _Piece(NamedTuple):
 
 
 class Batcher:
-    """Answers questions in a thread. A turn takes the light ones that wait, and a piece of one that is heavy.
+    """Answers questions in a thread. A turn takes the waiting light ones, and a piece of a heavy one.
 
     So a light question waits for one turn at most, unless there are more of them than a turn takes.
     """
@@ -47,13 +46,13 @@ class Batcher:
     async def ask(
         self, call: Call, parts: Sequence[Sequence[Any]], is_gone: Callable[[], Awaitable[bool]], is_heavy: bool = False
     ) -> list[Any]:
-        """Return an answer for each part of a question, unless it has several pieces and its client goes."""
+        """Return an answer for each part of a question; stop between pieces if the client is gone."""
         if len(self._light) + len(self._heavy) >= MOST_WAITING:
             raise HTTPException(503, "too many questions wait; try again in 1 s", {"Retry-After": "1"})
         size = min(_PIECE, max(1, _IDS_OF_PIECE // max(1, *map(len, parts))))
         waiting = self._heavy if is_heavy or len(parts) > size else self._light
         answers: list[Any] = []
-        for begin in range(0, len(parts), size):  # a piece waits behind the next ones of others
+        for begin in range(0, len(parts), size):  # each piece waits behind the questions of others
             if begin and await is_gone():
                 raise HTTPException(499)
             piece = _Piece(call, parts[begin : begin + size], asyncio.get_running_loop().create_future())
@@ -78,12 +77,12 @@ class Batcher:
                 await self._answer(agreeing)
 
     async def _answer(self, pieces: list[_Piece]) -> None:
-        """Answer pieces of questions that agree; if one makes them fail, each by itself."""
+        """Answer pieces with the same call together, or each by itself if that fails."""
         function, *arguments = pieces[0].call
         parts = [part for piece in pieces for part in piece.parts]
         try:
             found = iter(await asyncio.get_running_loop().run_in_executor(self._thread, function, parts, *arguments))
-        except Exception as error:  # it is the asker's
+        except Exception as error:  # it is for the client
             for piece in pieces:
                 if len(pieces) > 1:
                     await self._answer([piece])
@@ -92,5 +91,5 @@ class Batcher:
             return
         for piece in pieces:
             answers = list(islice(found, len(piece.parts)))
-            if not piece.answers.done():  # its request was not ended
+            if not piece.answers.done():  # else its request was cancelled
                 piece.answers.set_result(answers)

@@ -1,4 +1,4 @@
-"""Questions over HTTP: their forms and limits."""
+"""Forms and limits of questions over HTTP."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field, StrictBool
 from recbole_bert4rec.system.errors import UserError
 
 _MOST_IDS, _MOST_SHOWN = 100_000, 10_000
-"""Ids of all lists of a question, and items of its answer."""
+"""Most ids in all lists of a question, and most items of its answer."""
 _LISTS = Field(min_length=1, max_length=100, fail_fast=True)
 Item = Annotated[str, Field(max_length=256, coerce_numbers_to_str=True)]
 """An id of the log; a number is the same as its text."""
@@ -47,7 +47,7 @@ class ExplainQuestion(BaseModel, extra="forbid"):
 
 
 def check_size(lists: Sequence[Sequence[str]], k: int) -> None:
-    """Refuse a question that asks for k items for each of some lists, if it is too large."""
+    """Refuse a question that asks for k items for each of too many or too long lists."""
     ids = sum(map(len, lists))
     if len(lists) * k > _MOST_SHOWN or ids > _MOST_IDS:
         raise UserError(

@@ -10,7 +10,6 @@ import resource
 import subprocess
 import sys
 import warnings
-from collections.abc import Iterable
 from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
@@ -103,7 +102,7 @@ OF_A_SEARCH = ("hyperopt", "plotly")
 
 
 class MissingExtraError(UserError, ImportError):
-    """A feature is asked for whose libraries are not installed."""
+    """A feature is asked for whose libraries are not installed; it has an exit code of its own."""
 
 
 def is_installed(module: str) -> bool:
@@ -114,16 +113,12 @@ def is_installed(module: str) -> bool:
         return False
 
 
-def remedy(modules: Iterable[str]) -> str:
-    """Return the command that installs modules which are missing."""
-    return f"pip install -e '.[{','.join(sorted({EXTRAS[module] for module in modules}))}]'"
-
-
 def need(feature: str, *modules: str) -> None:
     """Refuse a feature, before anything is done, if its libraries are not installed."""
     missing = [module for module in modules if not is_installed(module)]
     if missing:
-        raise MissingExtraError(f"{feature} needs {', '.join(missing)}; in the checkout: {remedy(missing)}")
+        extras = ",".join(sorted({EXTRAS[module] for module in missing}))
+        raise MissingExtraError(f"{feature} needs {', '.join(missing)}; in the checkout: pip install -e '.[{extras}]'")
 
 
 def shipped(kind: str) -> Traversable:

@@ -36,47 +36,46 @@ from recbole_bert4rec.system.constants import FOR_THE_USER
 from recbole_bert4rec.system.environment import find_config
 from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.system.files import TABLES, atomic_write, check_output, refuse_same
-from recbole_bert4rec.training.build import Data, build, load_data
+from recbole_bert4rec.training.build import Data, build, load_data, trainer_of
 from recbole_bert4rec.training.inputs import configure, refuse_other_models
 from recbole_bert4rec.training.ranks import RankLog
 from recbole_bert4rec.training.record import counted, in_json
 from recbole_bert4rec.training.screen import say, silence
 
 
-def test_weights(config: Config, weights: str | os.PathLike[str], *callbacks: Callback) -> dict[str, float]:
-    """Return the test metrics of trained weights under a configuration, which may be another than their training's."""
+def test_weights(data: Data, weights: str | os.PathLike[str], *callbacks: Callback) -> dict[str, float]:
+    """Return the test metrics of trained weights on data whose configuration may be another than their training's."""
     trust(os.fspath(weights))
-    data, trainer = build(config, callbacks)
+    trainer = trainer_of(data, callbacks)
     trainer.eval_collector.data_collect(data.train)  # as trainer.fit does
     metrics = trainer.evaluate(data.test, load_best_model=True, model_file=os.fspath(weights))
     return {name: float(value) for name, value in (metrics or {}).items()}
 
 
 def test_protocols(
-    configs: Mapping[str, Config], weights: str, of_users: list[pd.DataFrame] | None
+    protocols: Mapping[str, Data], weights: str, of_users: list[pd.DataFrame] | None
 ) -> dict[str, dict[str, float]]:
     """Return the test metrics under each protocol; add the ranks of the users' targets to ``of_users``."""
     results = {}
-    for name, config in configs.items():
+    for name, data in protocols.items():
         log = RankLog()
-        results[name] = test_weights(config, weights, *([] if of_users is None else [log]))
+        results[name] = test_weights(data, weights, *([] if of_users is None else [log]))
         if of_users is not None:
             of_users.append(log.by_user(name))
     return results
 
 
-def protocol_configs(files: Sequence[str], *arguments: Any) -> dict[str, Config]:
-    """Return the configuration under each further protocol, by the name of its file; see :func:`_protocol_config`."""
-    configs = {Path(file).name: _protocol_config(file, *arguments) for file in files}
-    if len(configs) < len(files):
+def data_of_protocols(files: Sequence[str], *arguments: Any) -> dict[str, Data]:
+    """Read the data of each further protocol, by the name of its file, before hours of training; see the next one."""
+    if len({Path(file).name for file in files}) < len(files):
         raise UserError(f"--protocols={' '.join(files)} has files of one name, by which a record has their figures")
-    return configs
+    return {Path(file).name: _data_of_protocol(file, *arguments) for file in files}
 
 
-def _protocol_config(
+def _data_of_protocol(
     file: str, model: Model | None, dataset: str | None, layers: Layers, opened: Opened | None, config: Config
-) -> Config:
-    """Return the configuration under a further protocol, which wins over all options; its data are read once."""
+) -> Data:
+    """Read the data of a further protocol, which wins over all options."""
     protocol = read_options(find_config(file))
     options, flags = (
         {name: value for name, value in layer.items() if name not in protocol}
@@ -92,8 +91,7 @@ def _protocol_config(
                     f"--protocols={file}: its {name} is {other['eval_args'][name]}, but the training's is "
                     f"{config['eval_args'][name]}; a model is tested on the split that it was trained on"
                 )
-        load_data(other)  # raises its errors now and not after hours of training
-    return other
+        return load_data(other)
 
 
 def wants_refit(config: Config) -> bool:

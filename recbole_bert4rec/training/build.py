@@ -45,12 +45,18 @@ class Data:
 def build(config: Config, callbacks: Iterable[Callback] = ()) -> tuple[Data, Observed]:
     """Read the data; make a model, which is not trained yet, and the trainer that has it."""
     data = load_data(config)
-    model, logger = make_model(config, data.train), getLogger()
+    return data, trainer_of(data, callbacks)
+
+
+def trainer_of(data: Data, callbacks: Iterable[Callback] = ()) -> Observed:
+    """Make a model, which is not trained yet, and the trainer that has it."""
+    config, logger = data.config, getLogger()
+    model = make_model(config, data.train)
     flops = get_flops(model, data.dataset, config["device"], logger, construct_transform(config))
     logger.info(set_color("FLOPs", "blue") + f": {flops}")
     if data.table is not None:
         callbacks = (SeenRule(config["exclude_seen"], data.table, data.valid, data.test), *callbacks)
-    return data, make_trainer(config, model, callbacks)
+    return make_trainer(config, model, callbacks)
 
 
 def load_data(config: Config) -> Data:

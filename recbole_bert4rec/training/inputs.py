@@ -33,8 +33,6 @@ from recbole_bert4rec.training.screen import say
 
 _OF_LOGS = tuple(field.name for field in fields(Reading) if field.name != "encoding")
 """Options of how a log is read, besides RecBole's ``encoding``."""
-_LONGEST_NAME = 200
-"""Bytes of the name of a log, from which names of files are made."""
 OptionFile = str | Mapping[str, Any]
 """A file of options, or what is in one."""
 
@@ -118,7 +116,7 @@ def resolve(
 
 def named_model(model: Model | None, layers: Layers) -> Model | None:
     """Return the model that the user names; None if a checkpoint, or the default, decides."""
-    model = model or layers.spoken.get("model")
+    model = model or layers.direct.get("model")
     if model is not None:
         return chosen(model)
     in_files = layers.in_files
@@ -200,20 +198,19 @@ def _from_table(
     if mistakes := misfits(how_read, {name: OPTIONS[name].kind for name in how_read if name in OPTIONS}):
         raise UserError(" ".join(mistakes))
     name = data_set_name(log)
-    if name in ("", ".", "..") or len(name.encode()) > _LONGEST_NAME:
-        raise UserError(
-            f"--dataset={short(log)}: a data set cannot be called {short(name)}; rename the log to one of 1 to "
-            f"{_LONGEST_NAME} bytes before its ending"
-        )
+    if name in ("", ".", ".."):
+        raise UserError(f"--dataset={log}: a data set cannot be called {name!r}; rename the log")
     if (shipped("dataset") / f"{name}.yaml").is_file():
         raise UserError(f"--dataset={log}: {name!r} names a known data set, with settings of its own; rename it")
     texts: list[str] = []
     user, item, time = names.values()
     reading = Reading(**how_read)
     loaded = _dictionary(options, "load_col")
-    filters = _filters(options, [*names.values(), *_listed(loaded.get("item")), *_listed(loaded.get("user"))])
+    # it may be `*`, or missing
+    listed = {source: columns for source, columns in loaded.items() if isinstance(columns, (list, tuple))}
+    filters = _filters(options, [*names.values(), *listed.get("item", ()), *listed.get("user", ())])
     known = {*names.values(), *filters, *(stored.get(field) for field in NAMES_OF_COLUMNS)}
-    more = [name for name in _listed(loaded.get("inter")) if name not in known]
+    more = [name for name in listed.get("inter", ()) if name not in known]
     folder = convert(log, user, item, time, reading, texts.append, is_ours(model), more, filters)
     record: dict[str, Any] = read_record(folder) or {}
     for text in texts:
@@ -234,27 +231,19 @@ def _filters(options: Mapping[str, Any], kept_anyway: Sequence[str]) -> dict[str
     for column, wanted in _dictionary(options, "val_interval").items():
         if column in kept_anyway:
             continue
-        if not isinstance(wanted, (list, tuple)):
-            filters[column] = "numbers"
-            continue
-        if column in filters:
+        is_list = isinstance(wanted, (list, tuple))
+        if is_list and column in filters:
             raise UserError(
                 f"`threshold` reads {column!r} as numbers, so `val_interval` must be an interval such as '[4,5]', not "
                 f"{short(wanted)}"
             )
-        filters[column] = "texts"
-        for value in wanted:
-            if not isinstance(value, str):
-                raise UserError(
-                    f"`val_interval` of {column!r}: values of a list are texts, but one is {short(value)}; write "
-                    f"{short_list(map(str, wanted))}, or an interval such as '[3,5]'"
-                )
+        if is_list and not all(isinstance(value, str) for value in wanted):
+            raise UserError(
+                f"`val_interval` of {column!r}: values of a list are texts, but it is {short(wanted)}; write "
+                f"{short_list(map(str, wanted))}, or an interval such as '[3,5]'"
+            )
+        filters[column] = "texts" if is_list else "numbers"
     return filters
-
-
-def _listed(columns: object) -> list[str]:
-    """Return the columns that ``load_col`` names; none if it is ``*`` or missing."""
-    return list(columns) if isinstance(columns, (list, tuple)) else []
 
 
 def _dictionary(options: Mapping[str, Any], name: str) -> dict[str, Any]:

@@ -131,21 +131,16 @@ class Record(Callback):
             "test_result": test or {},
             "epochs": self.epochs,
         }
-        return dict(in_json(record | (_of_ours(trainer) if is_ours(trainer.config.model_class) else {})))
-
-
-def _of_ours(trainer: Any) -> dict[str, Any]:
-    """Return the entries that only this package's models have."""
-    entries: dict[str, Any] = {}
-    model = trainer.model
-    if trainer.checkpoints.warm_start is not None:
-        entries["warm_start"] = trainer.checkpoints.warm_start
-    if model.seen_bias is not None:
-        bias = float(model.seen_bias.detach())
-        entries["learnt"] = {"seen_bias": round(bias, 4) or bias}  # its sign decides about recommendations
-    if model.memory is not None:
-        entries["memory"] = {"weight": model.memory.weight, "entries": model.memory.transitions.nnz}
-    return entries
+        if isinstance(trainer, plugin_trainer.BERT4RecTrainer):
+            model: Any = trainer.model
+            if trainer.checkpoints.warm_start is not None:
+                record["warm_start"] = trainer.checkpoints.warm_start
+            if model.seen_bias is not None:
+                bias = float(model.seen_bias.detach())
+                record["learnt"] = {"seen_bias": round(bias, 4) or bias}  # its sign decides about recommendations
+            if model.memory is not None:
+                record["memory"] = {"weight": model.memory.weight, "entries": model.memory.transitions.nnz}
+        return dict(in_json(record))
 
 
 def record_path(trainer: Trainer) -> Path:

@@ -14,16 +14,15 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-from recbole.config import Config
 from recbole.utils import get_environment, init_seed, set_color
 
 from recbole_bert4rec.checkpoints import Opened, OtherDataError, best_of
-from recbole_bert4rec.core.fast.denormals import denormals_as_zero
 from recbole_bert4rec.options.user_models import Model
 from recbole_bert4rec.plugin.callbacks import Callback, Metrics, Observed
 from recbole_bert4rec.plugin.config import Layers
 from recbole_bert4rec.plugin.distributed import rank_of
 from recbole_bert4rec.plugin.hooks import in_program
+from recbole_bert4rec.plugin.optimizer import denormals_as_zero
 from recbole_bert4rec.plugin.trainer import BERT4RecTrainer
 from recbole_bert4rec.system.constants import SHORT
 from recbole_bert4rec.system.environment import suppress_dependency_warnings
@@ -34,7 +33,7 @@ from recbole_bert4rec.system.scoped import replaced
 from recbole_bert4rec.training.afterwards import (
     check_afterwards,
     check_recommend,
-    protocol_configs,
+    data_of_protocols,
     refit,
     test_protocols,
     wants_refit,
@@ -156,18 +155,15 @@ def run(
     with _alone(), in_program(), shown(screen), warnings.catch_warnings(), denormals_as_zero():
         suppress_dependency_warnings()
         layers = user_layers(options, config_files, flags)
-
-        def go(opened: Opened | None, any_data: bool) -> RunResult:
-            asked = (recommend, k, budget, protocols, ranks, callbacks, checkpoint, test, screen)
-            return _run(model, dataset, layers, opened, any_data, *asked)
-
+        asked = (recommend, k, budget, protocols, ranks, callbacks, checkpoint, test, screen)
+        opened = opened_checkpoint(resume, model, dataset, layers)
         try:
-            return go(opened_checkpoint(resume, model, dataset, layers), any_data=resume is not True)
+            return _run(model, dataset, layers, opened, resume is not True, *asked)
         except OtherDataError as error:
             if resume is not True:
                 raise
             getLogger().warning(f"--resume: {error}. A new run begins")
-        return go(None, any_data=True)
+        return _run(model, dataset, layers, None, True, *asked)
 
 
 @contextmanager
@@ -204,13 +200,15 @@ def _run(
     config = configure(model, dataset, layers, opened)
     check_afterwards(config, recommend)
     check_places(config)
-    others = protocol_configs(protocols, model, dataset, layers, opened, config)
+    others = data_of_protocols(protocols, model, dataset, layers, opened, config)
     # a budget ends the training after all others have heard of the event
     last = [callback for callback in (rank_log, limit, saver) if callback is not None]
     with logged(config, screen) as log_file:
-        about = f"{config['model']} on {config['dataset']}, seed {config['seed']}"
-        say(f"{about}; options, model and details: {log_file}")
-        _log_configuration(config)
+        say(f"{config['model']} on {config['dataset']}, seed {config['seed']}; options, model and details: {log_file}")
+        psutil.cpu_percent()  # the next call returns the mean since this one
+        init_seed(config["seed"], config["reproducibility"])
+        getLogger().info(sys.orig_argv)
+        getLogger().info(config)
         data, trainer = build(config, [record, EpochLines(record, limit), *callbacks, *last])
         if checkpoint is not None:
             trainer.saved_model_file = os.fspath(checkpoint)
@@ -223,9 +221,9 @@ def _run(
             written = record.of(trainer, test_metrics)
             if limit is not None:
                 written["budget"] = {"seconds": limit.seconds, "last_epoch_share": limit.last_epoch_share}
-            of_users = [rank_log.by_user()] if rank_log is not None and test else []
+            of_users = None if rank_log is None else [rank_log.by_user()] if test else []
             if others:
-                written["also"] = test_protocols(others, trainer.saved_model_file, of_users if ranks else None)
+                written["also"] = test_protocols(others, trainer.saved_model_file, of_users)
             if rank_of(config) == 0:
                 if ranks is not None and of_users:
                     write_ranks(ranks, of_users)
@@ -245,15 +243,6 @@ def _run(
         record_path=record.path,
         checkpoint=Path(trainer.saved_model_file),
     )
-
-
-def _log_configuration(config: Config) -> None:
-    """Write RecBole's first lines."""
-    psutil.cpu_percent()  # the next call returns the mean since this one
-    init_seed(config["seed"], config["reproducibility"])
-    logger = getLogger()
-    logger.info(sys.orig_argv)
-    logger.info(config)
 
 
 @contextmanager
@@ -292,6 +281,10 @@ def _is_only_evaluated(trainer: Observed) -> bool:
 
 
 def _train_and_test(data: Data, trainer: Observed, saver: Saver, test: bool, ranked: bool) -> Metrics | None:
+    """Train, test the selected weights, and write RecBole's last lines.
+
+    RecBole waits a second to measure how busy the processor is; here it is the mean since the run began.
+    """
     if ranked and test:
         targets_of(data.test, "test")  # refuses several a user
     show = data.config["show_progress"]
@@ -299,19 +292,10 @@ def _train_and_test(data: Data, trainer: Observed, saver: Saver, test: bool, ran
     if not test:
         return None
     test_metrics: Metrics | None = trainer.evaluate(data.test, load_best_model=True, show_progress=show)
-    _log_results(data.config, best_metrics, test_metrics)
-    return test_metrics
-
-
-def _log_results(config: Config, valid: Metrics | None, test: Metrics | None) -> None:
-    """Write RecBole's last lines.
-
-    RecBole waits a second to measure how busy the processor is; here it is the mean since the run began.
-    """
-    busy = psutil.cpu_percent()
+    busy, logger = psutil.cpu_percent(), getLogger()
     with replaced(psutil, "cpu_percent", lambda interval: busy):
-        environment = get_environment(config).draw()
-    logger = getLogger()
+        environment = get_environment(data.config).draw()
     logger.info("The running environment of this training is as follows:\n" + environment)
-    logger.info(set_color("best valid ", "yellow") + f": {valid}")
-    logger.info(set_color("test result", "yellow") + f": {test}")
+    logger.info(set_color("best valid ", "yellow") + f": {best_metrics}")
+    logger.info(set_color("test result", "yellow") + f": {test_metrics}")
+    return test_metrics

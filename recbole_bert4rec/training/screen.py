@@ -121,7 +121,7 @@ def logged(config: Config, screen: str = SHORT) -> Iterator[Path]:
     file = _LogFile(folder / f"{name}-{digest}.log")
     file.setFormatter(logging.Formatter("%(asctime)-15s %(levelname)s  %(message)s", "%a %d %b %Y %H:%M:%S"))
     file.addFilter(recbole_logger.RemoveColorFilter())
-    file.addFilter(_is_for_files)
+    file.addFilter(lambda record: record.name != _SCREEN_ONLY)
     level = getattr(logging, str(config["state"] or "INFO").upper(), logging.INFO)
     bars = replaced(recbole_trainer, "tqdm", partial(_bar, no_bars(screen)))
     root = logging.getLogger()
@@ -151,16 +151,11 @@ class _LogFile(logging.FileHandler):
             super().handleError(record)
 
 
-def _is_for_files(record: logging.LogRecord) -> bool:
-    """Tell whether a line is not the short screen's alone."""
-    return record.name != _SCREEN_ONLY
-
-
 def _verbose() -> logging.Handler:
     """Return RecBole's handler of the screen; without colours where https://no-color.org asks for none."""
     plain = bool(os.environ.get("NO_COLOR"))
     screen = logging.StreamHandler()
-    screen.addFilter(_is_for_files)
+    screen.addFilter(lambda record: record.name != _SCREEN_ONLY)
     form, colours = "%(log_color)s%(asctime)-15s %(levelname)s  %(message)s", recbole_logger.log_colors_config
     screen.setFormatter(ColoredFormatter(form, "%d %b %H:%M", log_colors={} if plain else colours, reset=not plain))
     if plain:

@@ -26,30 +26,38 @@ SMALL = {
     "warmup_steps": 0,
     **MRR_OF_3,
 }
+WINDOWS, POSITIONS = ("random", "last", "sliding"), ("start", "end", "none", "relative")
 CHOICES = [
     {"loss_type": loss, "norm": norm, "position": position, "window": window, "sparse_update": sparse}
     for loss, norm, position, window, sparse in itertools.product(
-        LOSSES,
-        ["post", "pre"],
-        ["start", "end", "none", "relative"],
-        ["random", "last", "sliding"],
-        [False, True],
+        LOSSES, ("post", "pre"), POSITIONS, WINDOWS, (False, True)
     )
     if not sparse or (loss in SAMPLED_LOSSES and window == "random")
 ] + [
     {"objective": objective, "loss_type": loss, "window": window, "sparse_update": sparse}
     for objective, loss, window, sparse in itertools.product(
-        ["next", "prefix"], LOSSES, ["random", "sliding"], [False, True]
+        ("next", "prefix"), LOSSES, ("random", "sliding"), (False, True)
     )
     if not sparse or (loss in SAMPLED_LOSSES and window == "random")
 ]
+FAST = 7
+"""Of so many choices one is in the fast suite: each value of each option then is, as a test holds."""
 
 
 def name_of(choice: dict[str, Any]) -> str:
     return "-".join("sparse" if value is True else str(value) for value in choice.values() if value is not False)
 
 
-@pytest.mark.parametrize("choice", CHOICES, ids=name_of)
+def test_each_value_is_in_the_fast_suite() -> None:
+    for name in ("objective", "loss_type", "norm", "position", "window", "sparse_update"):
+        assert {one.get(name) for one in CHOICES[::FAST]} == {one.get(name) for one in CHOICES}
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [pytest.param(one, marks=pytest.mark.slow if number % FAST else ()) for number, one in enumerate(CHOICES)],
+    ids=name_of,
+)
 def test_after_a_training_step_the_contract_holds(choice: dict[str, Any], write_inter: Any) -> None:
     config = make_config(**write_inter(histories_to_rows(HISTORIES)), **SMALL, **choice)
     _, train, valid, test = prepare(config)

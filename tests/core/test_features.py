@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from recbole_bert4rec.core.beyond_paper import ItemFeatures
+from recbole_bert4rec.core.item_features import ItemFeatures
 from recbole_bert4rec.core.objectives import OBJECTIVES
 from recbole_bert4rec.system.errors import UserError
 from tests.helpers.runs import make_config, make_trainer, prepare

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import copy
-import pickle
 import subprocess
 import sys
-import weakref
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -18,11 +14,8 @@ import torch.nn.functional as F
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from recbole_bert4rec.core import reference
+from recbole_bert4rec.core import reference, softmax
 from recbole_bert4rec.core.batching import epoch_generator
-from recbole_bert4rec.core.fast import cross_entropy as blocks
-from recbole_bert4rec.core.fast.cross_entropy import LogitOffset, Workspace, cross_entropy
-from recbole_bert4rec.core.fast.products import by_onednn
 from recbole_bert4rec.core.losses import (
     binary_cross_entropy,
     bpr,
@@ -32,7 +25,8 @@ from recbole_bert4rec.core.losses import (
     sampled_scores,
     sampled_softmax,
 )
-from recbole_bert4rec.core.negatives import Negatives, SharedNegatives
+from recbole_bert4rec.core.sampling import Negatives, SharedNegatives
+from recbole_bert4rec.core.softmax import LogitOffset, cross_entropy
 
 ROOT = Path(__file__).parents[2]
 
@@ -100,7 +94,7 @@ def test_losses_equal_their_naive_twins_gradients_too(
 
 @settings(max_examples=60, deadline=None)
 @given(st.data())
-def test_blocks_of_any_size_give_the_whole_softmax_with_offsets_too_and_gradients_of_what_is_not_frozen(
+def test_any_number_of_rows_at_once_gives_the_softmax_with_offsets_too_and_gradients_of_what_is_not_frozen(
     data: Any,
 ) -> None:
     masked, n_items = data.draw(st.integers(1, 12)), data.draw(st.integers(2, 20))
@@ -115,17 +109,10 @@ def test_blocks_of_any_size_give_the_whole_softmax_with_offsets_too_and_gradient
     learnt = [leaf for leaf in leaves if leaf.requires_grad]
     logits = (hidden @ embedding.T + bias).index_put((rows, items), by, accumulate=True)[:, 1:]
     wanted = (logits.logsumexp(1) - logits.gather(1, labels.unsqueeze(1) - 1).squeeze(1)) @ weights.double()
-    patches = {
-        "_LEAST_ROWS": data.draw(st.integers(1, 5)),
-        "_KEPT": data.draw(st.integers(1, 200)),
-        "_BLOCK": {"cpu": data.draw(st.integers(1, 60))},
-        "_ROWS": data.draw(st.integers(1, 9)),
-    }
     arguments = [hidden, embedding, bias, labels, weights, LogitOffset(by, rows, items)]
-    with mock.patch.multiple(blocks, **patches), by_onednn() if data.draw(st.booleans()) else nullcontext():
+    at_once = {"_LOGITS_AT_ONCE": {"cpu": data.draw(st.integers(1, 60))}, "_LEAST_ROWS": data.draw(st.integers(1, 5))}
+    with mock.patch.multiple(softmax, **at_once):
         found = cross_entropy(*arguments)
-        with torch.no_grad():
-            assert torch.equal(cross_entropy(*arguments), found)
     torch.testing.assert_close(found, wanted)
     assert found.requires_grad == bool(learnt)
     if learnt:
@@ -139,7 +126,7 @@ def test_blocks_of_any_size_give_the_whole_softmax_with_offsets_too_and_gradient
 def test_the_softmax_takes_no_memory_that_grows_with_it() -> None:
     program = """
 import resource, torch
-from recbole_bert4rec.core.fast.cross_entropy import cross_entropy
+from recbole_bert4rec.core.softmax import cross_entropy
 hidden, table = torch.randn(512, 16, requires_grad=True), torch.randn(400_000, 16, requires_grad=True)
 bias, labels = torch.zeros(400_000, requires_grad=True), torch.randint(1, 400_000, (512,))
 def peak(): return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
@@ -167,14 +154,12 @@ def test_under_autocast_products_are_bfloat16_and_the_loss_is_near() -> None:
         assert (near - gradient).norm() < 0.03 * gradient.norm()
 
 
-def test_gradients_are_scaled_and_given_once() -> None:
+def test_gradients_are_scaled_as_often_as_they_are_asked_for() -> None:
     tensors = problem(4, 5, 7, 2, torch.float64)
     arguments = [tensors[name] for name in NAMES]
-    plain = torch.autograd.grad(cross_entropy(*arguments), arguments[0])[0]
     loss = cross_entropy(*arguments)
-    torch.testing.assert_close(torch.autograd.grad(3 * loss, arguments[0], retain_graph=True)[0], 3 * plain)
-    with pytest.raises(RuntimeError, match="asked for before"):
-        torch.autograd.grad(loss, arguments[0])
+    plain, thrice = (torch.autograd.grad(n * loss, arguments[0], retain_graph=True)[0] for n in (1, 3))
+    torch.testing.assert_close(thrice, 3 * plain)
 
 
 def negatives_of(problem: dict[str, torch.Tensor], log_expected: float = 0.3) -> Negatives:
@@ -315,17 +300,3 @@ def test_masks_weigh_alike_or_as_in_equation_8() -> None:
     rows = torch.tensor([0, 0, 0, 1])
     assert mask_weights(rows, 2, "mask").tolist() == [0.25] * 4
     assert mask_weights(rows, 2, "sequence").tolist() == pytest.approx([1 / 6, 1 / 6, 1 / 6, 1 / 2])
-
-
-def test_a_workspace_changes_no_value_and_its_memory_neither_outlives_it_nor_is_copied() -> None:
-    tensors = problem(6, 5, 9, 4, torch.float32)
-    workspace, arguments = Workspace(), [tensors[name] for name in NAMES]
-    for _ in range(2):
-        assert torch.equal(cross_entropy(*arguments, workspace=workspace), cross_entropy(*arguments))
-    memory = workspace.take(8, torch.zeros(1))
-    for other in (copy.deepcopy(workspace), pickle.loads(pickle.dumps(workspace))):
-        assert len(pickle.dumps(other)) < 200
-        assert other.take(8, torch.zeros(1)) is not memory
-    kept = weakref.ref(memory)
-    del workspace, memory
-    assert kept() is None

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recbole_bert4rec.core import memory
-from recbole_bert4rec.core.encoder import EncoderOptions
 from recbole_bert4rec.core.memory import DAMPING, DECAY, SPAN, Memory, count_transitions
+from recbole_bert4rec.core.transformer import EncoderOptions
 from recbole_bert4rec.options.table import OPTIONS
 from recbole_bert4rec.recommend.torch_backend import TrainedRanker
 from recbole_bert4rec.system.errors import UserError

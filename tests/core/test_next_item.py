@@ -9,8 +9,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recbole_bert4rec.core.encoder import attended
 from recbole_bert4rec.core.objectives import TrainingBatch, next_items, read_last, seen_pairs
+from recbole_bert4rec.core.transformer import attended
 from recbole_bert4rec.system.constants import LOSSES
 from recbole_bert4rec.system.errors import UserError
 from tests.helpers.data import histories_to_rows, overlapping_histories, padded

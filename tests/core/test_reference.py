@@ -6,10 +6,11 @@ import pytest
 import torch
 
 from recbole_bert4rec.core import reference
-from recbole_bert4rec.core.encoder import BERT4RecEncoder, EncoderOptions
-from recbole_bert4rec.core.fast.cross_entropy import cross_entropy
+from recbole_bert4rec.core.encoder import BERT4RecEncoder
 from recbole_bert4rec.core.losses import mask_weights
 from recbole_bert4rec.core.objectives import append_mask
+from recbole_bert4rec.core.softmax import cross_entropy
+from recbole_bert4rec.core.transformer import EncoderOptions
 
 N_ITEMS, MAX_LENGTH = 30, 9
 SIZES = {"hidden_size": 12, "inner_size": 24, "n_layers": 2, "n_heads": 3}

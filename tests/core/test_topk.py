@@ -14,9 +14,9 @@ from recbole_bert4rec.core.topk import best_candidates, best_items
 def dense(vectors: torch.Tensor, catalogue: torch.Tensor, bias: torch.Tensor, changes: list) -> torch.Tensor:
     scores = vectors @ catalogue.T + bias
     scores[:, 0] = -torch.inf
-    for rows, items, value in changes:
-        for row, item in zip(rows.tolist(), items.tolist(), strict=True):
-            scores[row, item] += float(value)
+    for change in changes:
+        for row, item, value in zip(*change, strict=True):
+            scores[row, item] += value
     return scores
 
 
@@ -27,7 +27,7 @@ def test_best_items_are_those_of_the_matrix(rows: int, n_items: int, k: int, n_c
     k = min(k, n_items - 1)
     vectors, catalogue, bias = torch.randn(rows, 8), torch.randn(n_items, 8), torch.randn(n_items)
     pairs = [(torch.randint(0, rows, (n_changes,)), torch.randint(1, n_items, (n_changes,))) for _ in range(2)]
-    changes = [(*pairs[0], torch.tensor(-3.0)), (*pairs[1], -torch.inf)]
+    changes = [(*pairs[0], torch.full((n_changes,), -3.0)), (*pairs[1], torch.full((n_changes,), -torch.inf))]
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(topk._SCORES_AT_ONCE, "cpu", 700 * rows)  # several blocks
         scores, items = best_items(vectors, catalogue, bias, k, changes)
@@ -44,7 +44,8 @@ def test_a_row_with_few_items_left_names_each_once_and_no_other_row_is_changed(l
     vectors, catalogue, bias = torch.randn(3, 8), torch.randn(9000, 8), torch.randn(9000)
     kept = torch.randperm(8999)[:left] + 1
     removed = torch.tensor(sorted(set(range(1, 9000)) - set(kept.tolist())))
-    scores, items = best_items(vectors, catalogue, bias, 10, [(torch.ones_like(removed), removed, -torch.inf)])
+    change = torch.ones_like(removed), removed, torch.full(removed.shape, -torch.inf)
+    scores, items = best_items(vectors, catalogue, bias, 10, [change])
     assert torch.isfinite(scores).sum(1).tolist() == [10, min(left, 10), 10]
     assert set(items[1, : min(left, 10)].tolist()) <= set(kept.tolist())
     assert all(len(set(row)) == 10 for row in items.tolist())
@@ -69,23 +70,19 @@ def test_equal_scores_beyond_the_first_block_name_each_item_once() -> None:
     assert all(len(set(row)) == 10 and min(row) >= 100 for row in items.tolist())
 
 
-def test_a_block_is_never_larger_than_it_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen = []
-    above = topk._above
-    monkeypatch.setattr(topk, "_above", lambda scores, *given: (seen.append(scores.numel()), above(scores, *given))[1])
-    best_items(torch.randn(64, 4), torch.randn(300_000, 4), torch.randn(300_000), 10)
-    assert max(seen) <= topk._SCORES_AT_ONCE["cpu"] < 64 * 300_000
-
-
-def test_scores_that_only_rise_wait_for_no_more_than_two_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    waited, merge = [], topk._merge
+def test_no_block_is_larger_than_it_may_be_and_scores_that_only_rise_wait_for_no_more_than_two(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sizes, waited, above, merge = [], [], topk._above, topk._merge
     monkeypatch.setitem(topk._SCORES_AT_ONCE, "cpu", 4 * 640)  # 640 items a block
+    monkeypatch.setattr(topk, "_above", lambda scores, *given: (sizes.append(scores.numel()), above(scores, *given))[1])
     monkeypatch.setattr(
         topk, "_merge", lambda *given: (waited.append(sum(len(rows) for rows, _, _ in given[2])), merge(*given))[1]
     )
     scores, items = best_items(torch.zeros(4, 8), torch.randn(30_000, 8), torch.arange(30_000.0), 10)
     assert items.tolist() == [list(range(29_999, 29_989, -1))] * 4
     assert torch.equal(scores, items.float())
+    assert max(sizes) <= 4 * 640
     assert max(waited) <= 640 + 4 * 640
 
 

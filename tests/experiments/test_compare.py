@@ -51,7 +51,7 @@ def test_flags_that_the_rules_decide_do_not_reach_a_run() -> None:
     assert config_of(contestants("--seed=7")["Pop"], "ml-100k", {"seed": 1})["seed"] == 1
 
 
-def test_all_models_rank_alike() -> None:
+def test_all_models_rank_alike_and_among_the_same_candidates_without_users_of_few_interactions() -> None:
     flags = ("--exclude_seen=True", "--topk=[5]", "--valid_metric=NDCG@5", "--metrics=['NDCG']")
     rules = rules_of(*flags)
     assert rules.keys().isdisjoint({"user_inter_num_interval", "candidates"})
@@ -59,9 +59,6 @@ def test_all_models_rank_alike() -> None:
     chosen = {"exclude_seen": True, "topk": [5], "metrics": ["NDCG"], "valid_metric": "NDCG@5"}
     assert {name: config[name] for name in chosen} == chosen
     assert (config["eval_args"]["split"], config["eval_args"]["order"]) == ({"LS": "valid_and_test"}, "TO")
-
-
-def test_sampled_candidates_are_the_same_for_all_and_users_with_few_interactions_are_dropped() -> None:
     rules = rules_of("--eval_args={'mode':'pop50'}", few=True)
     assert rules["candidates"] == "paper"
     assert rules["user_inter_num_interval"] == "[4,inf)"

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from tqdm import tqdm
 
 from recbole_bert4rec.experiments.search_report import _axis, page
 from recbole_bert4rec.experiments.space import Parameter, Space, key_of
@@ -28,7 +29,7 @@ def bayes(
     space: Space, total: int, score: Callable[[dict[str, Any]], float | None], seed: int = 0, bigger: bool = True
 ) -> tuple[Trials, list[dict[str, Any]]]:
     """The trials of a search, and the settings that were tried."""
-    trials = Trials(Path(), total, "NDCG@10", bigger, no_bar=True)
+    trials = Trials(Path(), total, "NDCG@10", bigger, tqdm(disable=True))
     tried: list[dict[str, Any]] = []
 
     def attempt(setting: dict[str, Any], watch: Any) -> dict[str, Any]:
@@ -69,7 +70,7 @@ def test_a_search_whose_trials_all_fail_has_no_best_one() -> None:
 def test_the_best_is_by_score_and_of_equal_ones_the_first_and_keeps_its_weights_alone(
     tmp_path: Path, bigger: bool, winner: int
 ) -> None:
-    trials = Trials(tmp_path, 5, "NDCG@10", bigger, no_bar=True)
+    trials = Trials(tmp_path, 5, "NDCG@10", bigger, tqdm(disable=True))
     for number, score in ((3, 0.9), (1, 0.5), (0, 0.5), (2, 0.9), (4, None)):
         for ending in (".pth", ".last.pth"):
             (tmp_path / f"run-{number}{ending}").write_text("weights")

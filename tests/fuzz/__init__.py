@@ -1,1 +1,0 @@
-"""Damaged files for every reader."""

@@ -32,7 +32,7 @@ def run_here(*arguments: str, **options: str) -> subprocess.CompletedProcess[str
     return main_here([*arguments, *flags_of(options)], "run")
 
 
-def main_here(words: list[str], name: str) -> subprocess.CompletedProcess[str]:
+def main_here(words: list[str], name: str | None = None) -> subprocess.CompletedProcess[str]:
     """Do in this process what a command does."""
     with redirect_stdout(StringIO()) as output, redirect_stderr(StringIO()) as errors:
         code = main(words, name=name)
@@ -40,6 +40,7 @@ def main_here(words: list[str], name: str) -> subprocess.CompletedProcess[str]:
 
 
 def run_py(*arguments: str, **options: str) -> subprocess.CompletedProcess[str]:
+    """Do the same in a new process."""
     command = [sys.executable, str(ROOT / "run.py"), *arguments, *flags_of(options)]
     return subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, timeout=300, check=False)
 

@@ -69,3 +69,9 @@ class StopAfter(Callback):
     def on_selection_end(self, trainer: Any, epoch: int, score: float) -> None:
         if self.event == "on_selection_end" and epoch == self.last:
             raise StopTraining(f"epoch {epoch} is enough")
+
+
+def arguments(options: dict[str, Any], **more: Any) -> dict[str, Any]:
+    """The arguments of a run, without a word on the screen but those for the user."""
+    options = {**QUIET, **options, **more}
+    return {"dataset": options.pop("dataset"), "options": options}

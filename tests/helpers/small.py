@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from recbole_bert4rec.plugin.callbacks import Callback
 from tests.helpers.runs import make_config, make_trainer, prepare
 
 ROWS = [(f"u{u}", f"i{(u * t + t) % 23}", t) for u in range(1, 31) for t in range(3 + u % 12)]
@@ -13,11 +14,11 @@ ROWS = [(f"u{u}", f"i{(u * t + t) % 23}", t) for u in range(1, 31) for t in rang
 SMALL = {"hidden_size": 16, "inner_size": 32, "batch_sequences": 4, "MAX_ITEM_LIST_LENGTH": 8, "warmup_steps": 5}
 
 
-def start(**options: Any) -> tuple[Any, Any, Any, Any]:
+def start(*callbacks: Callback, **options: Any) -> tuple[Any, Any, Any, Any]:
     """A trainer before its first step, and the loaders of training, validation and test."""
     config = make_config(**options)
     _, train, valid, test = prepare(config)
-    return make_trainer(config, train), train, valid, test
+    return make_trainer(config, train, *callbacks), train, valid, test
 
 
 def weights(trainer: Any) -> dict[str, torch.Tensor]:

@@ -20,7 +20,7 @@ from recbole_bert4rec.training.build import read_dataset
 from recbole_bert4rec.training.run import run
 from tests.helpers.data import CYCLE
 from tests.helpers.programs import assert_main_refuses, assert_refused, run_here, run_py
-from tests.helpers.runs import QUIET, make_config, make_trainer, prepare
+from tests.helpers.runs import QUIET, arguments, make_config, make_trainer, prepare
 from tests.helpers.small import ROWS
 
 pytestmark = pytest.mark.integration
@@ -58,13 +58,10 @@ def test_recboles_bert4rec_runs_to_the_end(write_inter: Any) -> None:
 
 
 @pytest.mark.slow
-def test_two_processes_of_another_model_read_the_one_checkpoint(write_inter: Any) -> None:
-    assert run_here("--model=GRU4Rec", "--nproc=2", epochs="2", **write_inter(ROWS)).returncode == 0
-
-
-@pytest.mark.slow
-def test_a_mistake_under_two_processes_is_refused_too(write_inter: Any) -> None:
-    assert_refused(run_here("--nproc=2", mask_ratio="7", **write_inter(ROWS)), "`mask_ratio`")
+def test_two_processes_refuse_mistakes_and_of_another_model_read_the_one_checkpoint(write_inter: Any) -> None:
+    options = write_inter(ROWS)
+    assert_refused(run_here("--nproc=2", mask_ratio="7", **options), "`mask_ratio`")
+    assert run_here("--model=GRU4Rec", "--nproc=2", epochs="2", **options).returncode == 0
 
 
 BAD: list[tuple[list[str], list[str]]] = [
@@ -104,9 +101,8 @@ def test_recboles_callback_function_is_called_after_each_validation(write_inter:
 
 
 def test_a_finished_run_is_ranked_in_another_way_into_a_record_of_its_own(write_inter: Any) -> None:
-    options = {**QUIET, **write_inter(CYCLE), "hidden_size": 16, "epochs": 2, "metric_decimal_place": 8}
-    dataset = options.pop("dataset")
-    first = run(model="BERT4Rec", dataset=dataset, options=options)
+    options = {**write_inter(CYCLE), "hidden_size": 16, "epochs": 2, "metric_decimal_place": 8}
+    first = run(model="BERT4Rec", **arguments(options))
     before = first.record_path.read_text()
     file = str(first.checkpoint)
     again = run(resume=file, options={"epochs": 1, "logit_adjustment": 50.0})
@@ -131,8 +127,8 @@ def test_a_model_and_data_set_named_in_a_config_file_are_used(write_inter: Any) 
 
 
 def test_without_validation_the_record_is_valid_json_with_any_metric(write_inter: Any) -> None:
-    options = {**QUIET, **write_inter(ROWS), "epochs": 1, "eval_step": 0, "metrics": ["GAUC"], "valid_metric": "GAUC"}
-    record = json.loads(run(dataset=options.pop("dataset"), options=options).record_path.read_text())
+    options = {**write_inter(ROWS), "epochs": 1, "eval_step": 0, "metrics": ["GAUC"], "valid_metric": "GAUC"}
+    record = json.loads(run(**arguments(options)).record_path.read_text())
     assert 0 < record["test_result"]["gauc"] < 1
     assert record["best_valid_score"] is None
 

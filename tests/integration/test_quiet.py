@@ -1,4 +1,4 @@
-"""Comparisons, studies and searches as operators start them: --quiet, no terminal."""
+"""Comparisons, searches and runs as operators start them: --quiet, no terminal."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.helpers.programs import flags_of
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
 
-def test_a_comparison_and_a_search_say_nothing_if_quiet(
+def test_a_comparison_and_a_search_say_nothing_if_quiet_nor_does_a_run_from_python_of_recboles_libraries(
     data: dict[str, str], capfd: pytest.CaptureFixture[str]
 ) -> None:
     Path("space").write_text("mask_ratio choice [0.2,0.4]\n")
@@ -23,19 +23,6 @@ def test_a_comparison_and_a_search_say_nothing_if_quiet(
     captured = capfd.readouterr()
     assert (captured.out, captured.err) == ("", "")
     assert Path("other.result").is_file()
-
-
-def test_what_fails_is_said_with_its_reason_even_if_quiet(
-    data: dict[str, str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    Path("study.yaml").write_text("variants: {good: {}, bad: {learning_rate: 1.0e+30}}\n")
-    assert main(["compare", "--study=study.yaml", "--quiet", *flags_of(data)]) == 2
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert captured.err.startswith("error: 1 of 2 ")
-
-
-def test_a_run_from_python_shows_no_warning_of_recboles_libraries(data: dict[str, str]) -> None:
     options = {**data, "epochs": 1, "show_progress": False, "use_gpu": False}
     dataset = options.pop("dataset")
     program = f"import recbole_bert4rec; recbole_bert4rec.run(dataset={dataset!r}, options={options!r})"

@@ -7,7 +7,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +16,9 @@ import pytest
 
 import recbole_bert4rec.logs.convert as conversions
 from tests.helpers.data import CYCLE
-from tests.helpers.programs import ENVIRONMENT, ROOT, assert_refused, does, forked_of, run_here, run_py
+from tests.helpers.programs import ENVIRONMENT, ROOT, assert_refused, does, forked_of, run_here, run_py, wait_for
 
-pytestmark = [pytest.mark.slow, pytest.mark.integration, pytest.mark.xdist_group("one_at_a_time")]
+pytestmark = [pytest.mark.slow, pytest.mark.integration]
 
 EXACT = {
     "objective": "next",  # no masks, which each process draws for itself
@@ -36,7 +35,7 @@ WIDE = [(f"u{user}", f"i{(7 * user + 5 * step) % 160}", float(step)) for user in
 FIXED = """
 import torch
 from recbole_bert4rec import BERT4Rec
-from recbole_bert4rec.core.negatives import Negatives
+from recbole_bert4rec.core.sampling import Negatives
 
 class Always(torch.nn.Module):
     def draw(self, count, generator):
@@ -84,12 +83,16 @@ def assert_same(one: dict[str, Any], other: dict[str, Any]) -> None:
         assert one[name] == other[name]
 
 
-def test_two_processes_of_torchrun_learn_and_rank_what_one_does(write_inter: Any) -> None:
+def test_two_processes_of_torchrun_learn_and_rank_what_one_does_and_any_number_ranks_anew(write_inter: Any) -> None:
     options = {**write_inter(CYCLE[:-4]), **EXACT}  # an odd number of users, whom two processes cannot halve
     assert run_here(**options).returncode == 0
     alone = the_record()
     torchrun = ["-m", "torch.distributed.run", "--nproc_per_node=2", "--master_port=5723", str(ROOT / "run.py")]
     assert_same(alone, ended(start(*torchrun, **options)))
+    best = max(Path("saved").glob("*[0-9].pth"), key=lambda file: file.stat().st_mtime)
+    for flags in ([], ["--nproc=2"]):
+        assert run_here(*flags, f"--resume={best}", **{**options, "epochs": "1"}).returncode == 0
+        assert the_record()["test_result"] == alone["test_result"]
 
 
 def test_two_processes_map_a_large_log_from_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,66 +133,44 @@ def test_two_processes_learn_and_rank_what_one_does_with_any_loss(more: dict[str
     assert_same(alone, the_record())
 
 
-def test_a_finished_run_is_ranked_anew_by_any_number_of_processes(write_inter: Any) -> None:
-    options = {**write_inter(WIDE), **EXACT, "metrics": "['Hit','NDCG','MRR']", "epochs": "1"}
-    assert run_here("--nproc=2", **options).returncode == 0
-    trained = the_record()
-    (best,) = (file for file in Path("saved").glob("*.pth") if ".last." not in file.name)
-    for flags in ([], ["--nproc=2"]):
-        assert run_here(*flags, f"--resume={best}", **options).returncode == 0
-        assert the_record()["test_result"] == trained["test_result"]
-
-
 @pytest.mark.ray
-def test_a_lost_worker_of_ray_changes_nothing(write_inter: Any) -> None:
+@pytest.mark.xdist_group("ray")
+def test_a_worker_that_is_lost_right_after_the_first_checkpoint_changes_nothing(write_inter: Any) -> None:
     options = {**write_inter(CYCLE[:-4]), **EXACT}
-    assert run_py("--nproc=2", **options).returncode == 0
+    assert run_here("--nproc=2", **options).returncode == 0
     whole = the_record()
+    for file in Path("saved").iterdir():
+        file.unlink()
     process = start(str(ROOT / "run.py"), "--engine=ray", "--num_workers=2", **options)
-    assert process.stderr is not None
-    said = ""
-    for line in process.stderr:
-        said += line
-        if line.startswith("epoch 1 of 4") and "a worker was lost" not in said:  # it may begin again with that epoch
-            workers = [one for one in psutil.Process(process.pid).children(recursive=True) if does(one, "TrainWorker")]
-            assert len(workers) == 2
-            workers[0].kill()
-    assert process.wait(600) == 0, said
-    assert "a worker was lost" in said
-    record = the_record()
-    assert [row["epoch"] for row in record["epochs"]] == [0, 1, 2, 3]
-    assert_same(whole, record)
-    assert not list(Path().glob(".ray-*"))
-
-
-@pytest.mark.ray
-def test_a_worker_that_is_lost_right_after_the_first_checkpoint_goes_on_from_it(write_inter: Any) -> None:
-    process = start(str(ROOT / "run.py"), "--engine=ray", "--num_workers=2", **write_inter(CYCLE[:-4]), **EXACT)
-    while not list(Path().glob("saved/*.last.pth")):
-        assert process.poll() is None
-        time.sleep(0.01)
+    wait_for(lambda: process.poll() is not None or list(Path().glob("saved/*.last.pth")))
     workers = [one for one in psutil.Process(process.pid).children(recursive=True) if does(one, "TrainWorker")]
+    assert len(workers) == 2
     workers[0].kill()
     _, said = process.communicate(timeout=600)
     assert process.returncode == 0, said
     assert "a worker was lost" in said
+    record = the_record()
+    assert [row["epoch"] for row in record["epochs"]] == [0, 1, 2, 3]
+    assert_same(whole, record)
     assert len(list(Path().glob("saved/*.last.pth"))) == 1
+    assert not list(Path().glob(".ray-*"))
 
 
 @pytest.mark.ray
-def test_a_mistake_in_workers_of_ray_is_one_line(write_inter: Any) -> None:
-    done = run_py("--engine=ray", "--num_workers=2", **write_inter([*CYCLE[:5], ("a", "b", "soon")]))
+@pytest.mark.xdist_group("ray")
+def test_a_mistake_in_workers_of_ray_is_one_line(write_inter: Any, ray_address: str) -> None:
+    log = write_inter([*CYCLE[:5], ("a", "b", "soon")])
+    done = run_py("--engine=ray", "--num_workers=2", f"--ray_address={ray_address}", **log)
     assert_refused(done, "'timestamp'", "'soon'")
 
 
 @pytest.mark.ray
+@pytest.mark.xdist_group("ray")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_a_run_on_ray_which_can_go_on(number: signal.Signals, write_inter: Any) -> None:
+def test_a_signal_ends_a_run_on_ray_which_can_go_on(number: signal.Signals, write_inter: Any, ray_address: str) -> None:
     options = {**write_inter(CYCLE[:-4]), **EXACT, "epochs": "4000", "stopping_step": "4000"}
-    process = start(str(ROOT / "run.py"), "--engine=ray", **options)
-    while not list(Path().glob("saved/*.last.pth")):
-        assert process.poll() is None
-        time.sleep(0.1)
+    process = start(str(ROOT / "run.py"), "--engine=ray", f"--ray_address={ray_address}", **options)
+    wait_for(lambda: process.poll() is not None or list(Path().glob("saved/*.last.pth")))
     process.send_signal(number)
     _, said = process.communicate(timeout=60)
     assert process.returncode == 128 + number
@@ -218,14 +199,14 @@ def ended_by(number: signal.Signals, write_inter: Any) -> tuple[int, str]:
     return code, said
 
 
-def test_a_signal_to_one_process_ends_the_run_and_it_says_how_to_go_on(write_inter: Any) -> None:
-    code, said = ended_by(signal.SIGTERM, write_inter)
-    assert code == 143
-    assert "--resume=saved/" in said.splitlines()[-1]
-
-
-def test_a_killed_process_ends_the_run_in_one_line(write_inter: Any) -> None:
-    code, said = ended_by(signal.SIGKILL, write_inter)
-    assert code == 2
-    (line,) = [line for line in said.splitlines() if line.startswith("error: ")]
-    assert "SIGKILL" in line
+@pytest.mark.parametrize(
+    ("number", "code", "named"), [(signal.SIGTERM, 143, "--resume=saved/"), (signal.SIGKILL, 2, "SIGKILL")]
+)
+def test_a_signal_to_one_process_ends_the_run_in_one_line(
+    number: signal.Signals, code: int, named: str, write_inter: Any
+) -> None:
+    found, said = ended_by(number, write_inter)
+    assert found == code
+    errors = [line for line in said.splitlines() if line.startswith("error: ")]
+    assert named in (errors or said.splitlines())[-1]
+    assert len(errors) == (code == 2)

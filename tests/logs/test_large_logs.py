@@ -8,12 +8,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from pyarrow import parquet
 from recbole.data import create_dataset, data_preparation
 from recbole.quick_start import load_data_and_model
 
@@ -24,7 +22,8 @@ from recbole_bert4rec.experiments.compare import compare
 from recbole_bert4rec.logs.conversion import folder_read, read_record
 from recbole_bert4rec.logs.convert import convert
 from recbole_bert4rec.logs.formats import Reading
-from recbole_bert4rec.logs.mapped import TIMES, is_mapped
+from recbole_bert4rec.logs.mapped import TIMES as TIMES_OF_LOG
+from recbole_bert4rec.logs.mapped import MappedLog, is_mapped
 from recbole_bert4rec.plugin.mapped import MappedDataset
 from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.training.build import load_data
@@ -66,11 +65,20 @@ def large(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(events, "_TOKENS_AT_ONCE", 7)
 
 
-def both(frame: pd.DataFrame, tmp_path: Path, patch: pytest.MonkeyPatch, **reading: Any) -> tuple[Path, Path]:
+def both(frame: pd.DataFrame, place: Path, **reading: Any) -> tuple[Path, Path]:
     """Convert a log in memory and on the disk; return the folders of both."""
-    memory = convert(write(frame, tmp_path / "memory" / "log"), *NAMES, Reading(**reading))
-    patch.setattr(conversions, "LARGE", 0)
-    return memory, convert(write(frame, tmp_path / "disk" / "log"), *NAMES, Reading(**reading))
+    folders = []
+    for name, least in (("memory", 10**9), ("disk", 0)):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(conversions, "LARGE", least)
+            folders.append(convert(write(frame, place / name / "log"), *NAMES, Reading(**reading)))
+    return folders[0], folders[1]
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """One log, converted in memory and on the disk."""
+    return both(log_of(), tmp_path_factory.mktemp("logs"))
 
 
 def options_of(folder: Path, **more: Any) -> dict[str, Any]:
@@ -101,6 +109,24 @@ def assert_same_data(memory: Path, disk: Path, **options: Any) -> None:
 
 def weights_of(result: RunResult) -> dict[str, torch.Tensor]:
     return read(result.checkpoint)["state_dict"]
+
+
+TIMES = [1_700_000_000_000_000_000 + 60 * (step % 5) for step in range(40)]
+WHOLE_FLOATS = pd.Series([0.1 * (step % 5) for step in range(40)], dtype="float32")
+DATES = pd.to_datetime(pd.Series([1_700_000_000 + 7 * (step % 5) for step in range(40)]), unit="s")
+
+
+@pytest.mark.parametrize(
+    "times", [TIMES, WHOLE_FLOATS, DATES.dt.strftime("%d.%m.%Y %H:%M:%S")], ids=["int", "float", "date"]
+)
+def test_times_of_every_kind_are_read_as_in_memory(times: Any, tmp_path: Path) -> None:
+    rows = {"user_id": [step % 4 for step in range(40)], "item_id": [1.0 * (step % 7) for step in range(40)]}
+    memory, disk = both(pd.DataFrame({**rows, "timestamp": times}), tmp_path)
+    assert_same_data(memory, disk)
+    text = pd.read_csv(memory / "log-log.inter", sep="\t").sort_values("timestamp:float", kind="stable")
+    log = MappedLog(disk / "sorted")
+    wanted = [text[text["user_id:token"] == int(user)]["timestamp:float"] for user in log.user_tokens[1:]]
+    assert log.read_at(TIMES_OF_LOG, np.arange(len(log))).tolist() == [*map(float, np.concatenate(wanted))]
 
 
 @pytest.mark.parametrize("refit", ["train+valid", "all"])
@@ -137,21 +163,25 @@ def test_a_run_on_a_large_log_is_the_run_in_memory(refit: str, tmp_path: Path, m
     assert all(torch.equal(ours[name], theirs[name]) for name in ours)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 10**6), users=st.integers(8, 30), drop=st.booleans())
-def test_any_log_is_sorted_as_in_memory(
+def test_any_log_is_sorted_as_in_memory_and_counted_rightly(
     seed: int, users: int, drop: bool, large: None, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(conversions, "LARGE", 10**9)
-        folder = tmp_path_factory.mktemp("logs")
-        memory, disk = both(log_of(users, 9, seed, most=6), folder, patch, drop_duplicates=drop)
+    frame = log_of(users, 9, seed, most=6)
+    memory, disk = both(frame, tmp_path_factory.mktemp("logs"), drop_duplicates=drop)
     assert_same_data(memory, disk)
-    records = [{**(read_record(folder) or {})} for folder in (memory, disk)]
+    records = [{**read_record(folder)} for folder in (memory, disk)]
     for record in records:
         for name in ("made_from", "made_at", "digest", "sorted"):
             record.pop(name, None)
     assert records[0] == records[1]
+    kept = frame[frame["user_id"].notna() & (frame["item_id"] != " ")]
+    assert records[0]["exact_duplicates"] == kept.duplicated().sum()
+    kept = kept.drop_duplicates() if drop else kept
+    assert records[0]["repeats"] == kept.duplicated(["user_id", "item_id"]).sum()
+    assert records[0]["interactions"] == len(kept)
+    assert [records[0][name] for name in ("users", "items")] == kept[["user_id", "item_id"]].nunique().tolist()
 
 
 @pytest.mark.parametrize(
@@ -167,40 +197,27 @@ def test_any_log_is_sorted_as_in_memory(
     ],
     ids=str,
 )
-def test_options_of_data_mean_the_same(
-    options: dict[str, Any], large: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(conversions, "LARGE", 10**9)
-    folders = both(log_of(), tmp_path, monkeypatch)
+def test_options_of_data_mean_the_same(options: dict[str, Any], folders: tuple[Path, Path]) -> None:
     assert_same_data(*folders, **options)
 
 
-def test_features_of_items_are_read_beside_a_large_log(
-    large: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(conversions, "LARGE", 10**9)
-    folders = both(log_of(), tmp_path, monkeypatch)
+def test_features_of_items_are_read_beside_a_large_log(large: None, tmp_path: Path) -> None:
+    folders = both(log_of(), tmp_path)
     rows = [f"i{number}\tkind{number % 4}\tbig small" for number in (*range(24, -1, -1), 77)]
-    text = "\n".join(["item_id:token\tkind:token\tsizes:token_seq", *rows])
+    header, columns = "item_id:token\tkind:token\tsizes:token_seq", ["item_id", "kind", "sizes"]
+    options = {"load_col": {"inter": list(NAMES), "item": columns}, "selected_features": columns[1:]}
     for folder in folders:
-        (folder / f"{folder.name}.item").write_text(text)
-    columns = {"inter": list(NAMES), "item": ["item_id", "kind", "sizes"]}
-    options = {"load_col": columns, "selected_features": ["kind", "sizes"]}
+        (folder / f"{folder.name}.item").write_text("\n".join([header, *rows]))
     assert_same_data(*folders, **options)
     assert_same_data(*folders, **options, item_inter_num_interval="[1,inf)")
     one, other = (prepare(make_config(**options_of(folder, **options)))[1]._dataset for folder in folders)
-    for (ours, size), (theirs, also) in zip(
-        one.item_features(["kind", "sizes"]), other.item_features(["kind", "sizes"]), strict=True
-    ):
-        assert torch.equal(ours, theirs)
-        assert size == also
-    (folders[1] / "log-log.item").write_text(
-        "\n".join(["item_id:token\tkind:token", *(row.rpartition("\t")[0] for row in rows[5:])])
-    )
-    options = {"load_col": {"inter": list(NAMES), "item": ["item_id", "kind"]}, "selected_features": ["kind"]}
+    for ours, theirs in zip(one.item_features(columns[1:]), other.item_features(columns[1:]), strict=True):
+        assert torch.equal(ours[0], theirs[0])
+        assert ours[1] == theirs[1]
+    for folder in folders:
+        (folder / f"{folder.name}.item").write_text("\n".join([header, *rows[5:]]))
     with pytest.raises(UserError, match=r"`filter_inter_by_user_or_item` .* 3 items"):
         prepare(make_config(**options_of(folders[1], **options)))
-    (folders[0] / "log-log.item").write_text((folders[1] / "log-log.item").read_text())
     assert_same_data(*folders, **options, filter_inter_by_user_or_item=False)
 
 
@@ -222,11 +239,50 @@ def test_features_of_items_are_read_beside_a_large_log(
     ids=str,
 )
 def test_what_a_large_log_cannot_give_is_refused_by_name(
-    options: dict[str, Any], named: str, large: None, tmp_path: Path
+    options: dict[str, Any], named: str, folders: tuple[Path, Path]
 ) -> None:
-    folder = convert(write(log_of(), tmp_path / "log"), *NAMES)
     with pytest.raises(UserError, match=named):
-        prepare(make_config(**options_of(folder, **options)))
+        prepare(make_config(**options_of(folders[1], **options)))
+
+
+def test_a_large_log_is_packed_by_its_name_and_its_pages_are_shared(folders: tuple[Path, Path]) -> None:
+    place, config = folders[1] / "sorted", make_config(**options_of(folders[1]))
+    whole, *loaders = prepare(config)
+    again = pickle.loads(pickle.dumps(create_dataset(config)))
+    assert again.log.folder == whole.log.folder
+    assert data_preparation(config, again)[0]._dataset.fingerprint() == loaders[0]._dataset.fingerprint()
+    assert len(pickle.dumps(whole.log)) < 1000
+    mapped = [line for line in Path("/proc/self/maps").read_text().splitlines() if f"{place}/items.int32" in line]
+    for part in loaders:
+        begin = part._dataset.sequences.items.data_ptr()
+        assert any(int(line.split("-")[0], 16) == begin for line in mapped)
+    assert whole.log.user_tokens.filename == place / "users.text"
+
+
+@pytest.mark.parametrize(
+    ("module", "step", "full"),
+    [
+        (events, "code_ids", False),
+        (events, "_write_tokens", True),
+        (conversions, "_digest", False),
+        (conversions, "keep_made", True),
+    ],
+)
+def test_a_sorting_that_was_not_finished_leaves_nothing(
+    module: Any, step: str, full: bool, large: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = write(log_of(), tmp_path / "log")
+
+    def fail(*_: Any) -> None:
+        raise OSError(28, "No space left on device") if full else KeyboardInterrupt
+
+    shown = pytest.raises(UserError, match=r"log-log .*No space left") if full else pytest.raises(KeyboardInterrupt)
+    with monkeypatch.context() as patch, shown:
+        patch.setattr(module, step, fail)
+        convert(log, *NAMES)
+    assert not is_mapped(tmp_path / "log-log" / "sorted")
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+    assert is_mapped(folder_read(str(convert(log, *NAMES)), None))
 
 
 def test_other_models_and_comparisons_have_an_atomic_file_and_read_no_sorted_one(large: None, tmp_path: Path) -> None:
@@ -248,28 +304,15 @@ def test_other_models_and_comparisons_have_an_atomic_file_and_read_no_sorted_one
     assert (convert(str(tmp_path / "data" / "prices.csv"), *NAMES, more=("price",)) / "prices.inter").is_file()
 
 
-def test_logs_above_the_limit_are_sorted_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    frame = log_of()
-    log = write(frame, tmp_path / "log")
-    monkeypatch.setattr(conversions, "LARGE", len(frame))
-    assert (convert(log, *NAMES) / "log-log.inter").is_file()
-    monkeypatch.setattr(conversions, "LARGE", len(frame) - 1)
-    (tmp_path / "log" / "part-0.parquet").touch()
-    folder = convert(log, *NAMES)
-    assert is_mapped(folder_read(str(folder), None))
-    frame.to_csv(tmp_path / "text.csv", index=False)
-    text = convert(str(tmp_path / "text.csv"), *NAMES)
-    assert read_record(text)["sorted"] == read_record(folder)["sorted"]
-
-
 def test_a_large_log_is_sorted_once_and_its_earlier_conversion_is_refused(
     large: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     frame, said = log_of(), list[str]()
     log = write(frame, tmp_path / "log")
-    monkeypatch.setattr(conversions, "LARGE", 10**9)
+    monkeypatch.setattr(conversions, "LARGE", len(frame))
     small = read_record(convert(log, *NAMES))
-    monkeypatch.setattr(conversions, "LARGE", 0)
+    assert (tmp_path / "log-log" / "log-log.inter").is_file()
+    monkeypatch.setattr(conversions, "LARGE", len(frame) - 1)
     (tmp_path / "log" / "part-0.parquet").touch()
     folder = convert(log, *NAMES, say=said.append)
     first = read_record(folder)["sorted"]
@@ -282,6 +325,8 @@ def test_a_large_log_is_sorted_once_and_its_earlier_conversion_is_refused(
     for file in (tmp_path / "log").iterdir():
         file.touch()
     assert read_record(convert(log, *NAMES))["sorted"] == first
+    frame.to_csv(tmp_path / "text.csv", index=False)
+    assert read_record(convert(str(tmp_path / "text.csv"), *NAMES))["sorted"] == first
     frame[:50].to_parquet(tmp_path / "log" / "part-9.parquet")
     assert read_record(convert(log, *NAMES))["sorted"] != first
     with pytest.raises(UserError, match="log-log"):
@@ -292,124 +337,8 @@ def test_a_large_log_is_sorted_once_and_its_earlier_conversion_is_refused(
     assert not (folder / "sorted").exists()
 
 
-@pytest.mark.parametrize(
-    ("module", "step"),
-    [
-        (events, "code_ids"),
-        (events, "_doubles"),
-        (events, "_write_tokens"),
-        (conversions, "_digest"),
-        (conversions, "keep_made"),
-    ],
-)
-@pytest.mark.parametrize("full", [False, True], ids=["stopped", "full disk"])
-def test_a_sorting_that_was_not_finished_leaves_nothing(
-    full: bool, module: Any, step: str, large: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    log = write(log_of(), tmp_path / "log")
-
-    def fail(*_: Any) -> None:
-        raise OSError(28, "No space left on device") if full else KeyboardInterrupt
-
-    shown = pytest.raises(UserError, match=r"log-log .*No space left") if full else pytest.raises(KeyboardInterrupt)
-    with monkeypatch.context() as patch, shown:
-        patch.setattr(module, step, fail)
-        convert(log, *NAMES)
-    assert not is_mapped(tmp_path / "log-log" / "sorted")
-    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
-    assert is_mapped(folder_read(str(convert(log, *NAMES)), None))
-
-
 NANOSECONDS = [1_700_000_000_000_000_000 + 60 * (step % 5) for step in range(12)]
 SOON = pd.to_datetime(pd.Series([1_700_000_000 + 7 * (step % 5) for step in range(12)]), unit="s")
-
-
-@pytest.mark.parametrize(
-    "times",
-    [
-        pa.array(NANOSECONDS, pa.int64()),
-        pa.array([2**63 + 2**40 * (step % 5) for step in range(12)], pa.uint64()),
-        pa.array([0.1 * (step % 5) for step in range(12)], pa.float32()),
-        pa.array([20240131 + step % 3 - 2 for step in range(12)], pa.int32()),
-        pa.Array.from_pandas(SOON.dt.tz_localize("Europe/Berlin")),
-        pa.array(SOON.dt.strftime("%d.%m.%Y %H:%M:%S")),
-    ],
-    ids=lambda times: f"{times.type} {times[3]}",
-)
-def test_times_of_every_kind_are_read_as_in_memory(
-    times: pa.Array, large: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(events, "_AT_ONCE", 5)
-    columns = {"user_id": [step % 2 for step in range(12)], "item_id": [1.0 * (step % 7) for step in range(12)]}
-    monkeypatch.setattr(conversions, "LARGE", 10**9)
-    folders, records = [], []
-    for place, least in (("memory", 10**9), ("disk", 0)):
-        monkeypatch.setattr(conversions, "LARGE", least)
-        (tmp_path / place).mkdir()
-        parquet.write_table(pa.table({**columns, "timestamp": times}), tmp_path / place / "log.parquet")
-        folders.append(convert(str(tmp_path / place / "log.parquet"), *NAMES))
-        records.append(read_record(folders[-1]))
-    assert_same_data(*folders)
-    for name in ("read_as", "first", "exact_duplicates"):
-        assert records[0][name] == records[1][name]
-    text = pd.read_csv(folders[0] / "log.inter", sep="\t")
-    ordered = text.sort_values(["timestamp:float"], kind="stable").sort_values("user_id:token", kind="stable")
-    whole = prepare(make_config(**options_of(folders[1])))[0]
-    in_users = {user: ordered[ordered["user_id:token"] == int(user)] for user in whole.log.user_tokens[1:]}
-    expected = np.concatenate([rows["timestamp:float"].to_numpy(dtype=float) for rows in in_users.values()])
-    assert whole.log.read_at(TIMES, np.arange(len(whole.log))).tolist() == expected.tolist()
-
-
-@pytest.mark.parametrize(
-    ("change", "named"),
-    [
-        ({"timestamp": [*range(53), None]}, "log: 'timestamp' .* 1 of 54 .*row 54"),
-        ({"timestamp": ["2024-01-01"] * 32 + ["7"] * 22}, "'timestamp' .* 22 of 54 .*'7' in row 33"),
-        ({"user_id": ["a\tb"] * 54}, "'user_id'"),
-        ({"item_id": [{"id": 1}] * 54}, "'item_id' .*struct"),
-        ({"item_id": [None] * 54}, "all values of 'item_id'"),
-        ({"user_id": ["a"] + [None] * 53, "item_id": [None] + ["b"] * 53}, "'user_id' and 'item_id'"),
-    ],
-    ids=str,
-)
-def test_a_large_log_that_cannot_be_used_is_refused_and_nothing_is_left(
-    change: dict[str, Any], named: str, large: None, tmp_path: Path
-) -> None:
-    columns = {"user_id": [f"u{step % 9}" for step in range(54)], "item_id": ["i"] * 54, "timestamp": list(range(54))}
-    log = write(pd.DataFrame({**columns, **change}), tmp_path / "log", files=1)
-    with pytest.raises(UserError, match=named):
-        convert(log, *NAMES)
-    assert [path.name for path in tmp_path.iterdir()] == ["log"]
-
-
-def test_a_column_that_is_not_there_and_a_damaged_file_are_named(large: None, tmp_path: Path) -> None:
-    log = write(log_of(), tmp_path / "log")
-    with pytest.raises(UserError, match=r"'thing'.*--ITEM_ID_FIELD"):
-        convert(log, "user_id", "thing", "timestamp")
-    (tmp_path / "log" / "part-1.parquet").write_bytes(b"PAR1 nothing")
-    with pytest.raises(UserError, match=r"log/part-1\.parquet"):
-        convert(log, *NAMES)
-
-
-def test_a_data_set_that_is_not_split_yet_is_packed_without_its_log(large: None, tmp_path: Path) -> None:
-    folder = convert(write(log_of(), tmp_path / "log"), *NAMES)
-    config = make_config(**options_of(folder))
-    whole, train, *_ = prepare(config)
-    again = pickle.loads(pickle.dumps(create_dataset(config)))
-    assert again.log.folder == whole.log.folder
-    assert data_preparation(config, again)[0]._dataset.fingerprint() == train._dataset.fingerprint()
-    assert len(pickle.dumps(whole.log)) < 1000
-
-
-def test_processes_share_the_pages_of_one_file(large: None, tmp_path: Path) -> None:
-    folder = convert(write(log_of(), tmp_path / "log"), *NAMES)
-    whole, train, valid, test = prepare(make_config(**options_of(folder)))
-    place = folder / "sorted"
-    mapped = [line for line in Path("/proc/self/maps").read_text().splitlines() if f"{place}/items.int32" in line]
-    for part in (train, valid, test):
-        begin = part._dataset.sequences.items.data_ptr()
-        assert any(int(line.split("-")[0], 16) == begin for line in mapped)
-    assert whole.log.user_tokens.filename == place / "users.text"
 
 
 def test_a_run_goes_on_with_the_log_that_it_began_with(large: None, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 import torch
 import yaml
 
-from recbole_bert4rec.core.encoder import ACTIVATIONS, EncoderOptions
+from recbole_bert4rec.core.transformer import ACTIVATIONS, EncoderOptions
 from recbole_bert4rec.options.checks import known_to_recbole, mistakes_of_options
 from recbole_bert4rec.options.table import (
     FIXED_ON_RESUME,

@@ -183,12 +183,24 @@ def test_the_tables_of_preload_weight_ride_along_in_the_checkpoint(write_inter: 
         "additional_feat_suffix": ["emb"],
         "alias_of_item_id": ["iid"],
         "preload_weight": {"iid": "vector"},
-        "load_col": {"inter": ["user_id", "item_id", "timestamp"], "emb": ["iid", "vector"]},
+        "load_col": {
+            "inter": ["user_id", "item_id", "timestamp"],
+            "item": ["item_id", "class"],
+            "emb": ["iid", "vector"],
+        },
+        "selected_features": ["class"],
+        "item_vectors": ["contents.parquet"],
     }
+    items = [f"i{item}" for item in range(1, 23)]
+    pd.DataFrame({"item_id": items, "vector": [[float(item), 1.0] for item in range(22)]}).to_parquet(
+        "contents.parquet"
+    )
     request = request_of(write_inter, epochs=1, **options)
     folder = Path(request["options"]["data_path"], "toy")
     vectors = [f"i{item}\t{item}.1 {item}.25 -3" for item in range(22, 0, -1)]
     (folder / "toy.emb").write_text("\n".join(["iid:token\tvector:float_seq", *vectors]) + "\n")
+    classes = [f"{item}\tc{number % 3}" for number, item in enumerate(items)]
+    (folder / "toy.item").write_text("\n".join(["item_id:token\tclass:token", *classes]) + "\n")
     result = run(model="my_warm:Warm", **request)
     files = [f"--checkpoint={result.checkpoint}", f"--input={folder / 'toy.inter'}", "--output=top.csv"]
     assert main(["recommend", "--model=my_warm:Warm", *files]) == 0

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
 import torch
 from recbole.data.interaction import Interaction
 from recbole.data.transform import MaskItemSequence
@@ -15,14 +18,17 @@ from tests.helpers.small import start
 ITEMS = ["a", "b", "c", "d", "e", "f"]
 
 
-def options(write_inter):
+@pytest.fixture
+def both(write_inter: Any) -> list[Any]:
+    """Trainer and loaders of our model, and those of RecBole's."""
     rows = histories_to_rows({"u": ITEMS, "v": ITEMS[::-1]})
-    return {**write_inter(rows), **MRR_OF_3, "MAX_ITEM_LIST_LENGTH": 10, "mask_ratio": 0.5, "ft_ratio": 0.0}
+    options = {**write_inter(rows), **MRR_OF_3, "MAX_ITEM_LIST_LENGTH": 10, "mask_ratio": 0.5, "ft_ratio": 0.0}
+    return [start(model=name, **options) for name in ("BERT4Rec", "RecBoleBERT4Rec")]
 
 
-def test_the_last_training_item_is_an_input_and_a_target_here_and_neither_in_stock(write_inter) -> None:
+def test_the_last_training_item_is_an_input_and_a_target_here_and_neither_in_stock(both: Any) -> None:
     train = ITEMS[:4]  # the last two are for validation and test
-    trainer, ours, *_ = start(**options(write_inter))
+    (trainer, ours, *_), (_, stock, *_) = both
     token = ours.dataset.field2id_token["item_id"]
     inputs, targets = set(), set()
     for epoch in range(20):
@@ -35,15 +41,14 @@ def test_the_last_training_item_is_an_input_and_a_target_here_and_neither_in_sto
             targets |= {token[i] for i in masked.labels[masked.rows == row].tolist()}
     assert inputs == targets == set(train)
 
-    _, stock, *_ = start(model="RecBoleBERT4Rec", **options(write_inter))
     rows = stock.dataset
     lists = rows.inter_feat["item_id_list"][rows.inter_feat["user_id"] == rows.token2id("user_id", "u")]
     shown = {rows.field2id_token["item_id"][i] for i in lists.unique().tolist() if i}
     assert shown == set(train[:-1])  # stock masks these lists only; the target column is not used in training
 
 
-def test_stock_drops_the_oldest_item_of_a_short_history_and_we_do_not(write_inter) -> None:
-    ours, stock = (start(model=name, **options(write_inter))[0].model for name in ("BERT4Rec", "RecBoleBERT4Rec"))
+def test_stock_drops_the_oldest_item_of_a_short_history_and_we_do_not(both: Any) -> None:
+    ours, stock = (trainer.model for trainer, *_ in both)
     history, length = torch.tensor([[1, 2, 3, 0, 0]]), torch.tensor([3])
     assert append_mask(history, length, ours.mask_token, 10)[0].tolist() == [[1, 2, 3, ours.mask_token]]
     assert stock.reconstruct_test_data(history, length).tolist() == [[2, 3, stock.mask_token, 0, 0]]
@@ -79,20 +84,16 @@ def test_stock_draws_ft_ratio_for_a_batch_and_we_for_each_sequence() -> None:
     assert 15 < last_only.sum() < 49
 
 
-def test_stock_counts_padding_among_the_classes_of_the_softmax_and_we_do_not(write_inter) -> None:
-    gradients = {}
-    for name in ("BERT4Rec", "RecBoleBERT4Rec"):
-        trainer, train, *_ = start(model=name, **options(write_inter))
-        model = trainer.model.eval()
-        model.calculate_loss(next(iter(train))).backward()
-        bias = model.encoder.output_bias if name == "BERT4Rec" else model.output_bias
-        gradients[name] = bias.grad[0].item()
-    assert gradients["BERT4Rec"] == 0
-    assert gradients["RecBoleBERT4Rec"] > 0
+def test_stock_counts_padding_among_the_classes_of_the_softmax_and_we_do_not(both: Any) -> None:
+    for trainer, train, *_ in both:
+        trainer.model.eval().calculate_loss(next(iter(train))).backward()
+    ours, stock = (trainer.model for trainer, *_ in both)
+    assert ours.encoder.output_bias.grad[0] == 0
+    assert stock.output_bias.grad[0] > 0
 
 
-def test_stock_starts_attention_and_bias_near_zero_and_we_as_an_average_and_at_frequencies(write_inter) -> None:
-    ours, theirs = (start(model=name, **options(write_inter))[0].model for name in ("BERT4Rec", "RecBoleBERT4Rec"))
+def test_stock_starts_attention_and_bias_near_zero_and_we_as_an_average_and_at_frequencies(both: Any) -> None:
+    ours, theirs = (trainer.model for trainer, *_ in both)
     attention = ours.encoder.layers[0].attention
     stock = theirs.trm_encoder.layer[0].multi_head_attention
     assert attention.output.weight.diagonal().mean() > 0.9
@@ -104,11 +105,9 @@ def test_stock_starts_attention_and_bias_near_zero_and_we_as_an_average_and_at_f
     assert theirs.output_bias.abs().max() == 0
 
 
-def test_stock_makes_a_row_a_prefix_and_we_one_a_user(write_inter) -> None:
-    _, ours, *_ = start(**options(write_inter))
-    _, stock, *_ = start(model="RecBoleBERT4Rec", **options(write_inter))
-    assert sum(len(batch) for batch in ours) == 2
-    assert sum(len(batch) for batch in stock) == 6
+def test_stock_makes_a_row_a_prefix_and_we_one_a_user(both: Any) -> None:
+    (_, ours, *_), (_, stock, *_) = both
+    assert [sum(len(batch) for batch in loader) for loader in (ours, stock)] == [2, 6]
     batch = next(iter(ours))
     assert set(batch.columns) == {"user_id", "item_id_list", "item_length"}
     assert batch["item_id_list"].shape == (2, 4)

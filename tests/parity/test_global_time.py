@@ -90,26 +90,8 @@ def found(loader: Any, sequential: bool) -> list[Row]:
     )
 
 
-def as_seen(rows: list[Row], sequential: bool) -> list[Row]:
-    """Rows as a model sees them, which may not read histories."""
-    return sorted(row if sequential else (*row[:2], ()) for row in rows)
-
-
-@pytest.mark.parametrize("model", MODELS)
-def test_the_rows_of_the_test_are_those_of_a_naive_loop(model: str, write_inter: Any) -> None:
-    split = {"GT": {"quantile": 0.8, "target": "last", "validation": "LTI"}}
-    config = make_config(
-        model, **{**write_inter(log()), **SMALL, **MODELS[model]}, eval_args={"split": split, "order": "TO"}
-    )
-    _, _, _, test = prepare(config)
-    sequential = model != "BPR"
-    rows = found(test, sequential)
-    _, expected = naive(log())
-    assert rows == as_seen(expected, sequential)
-
-
 @pytest.mark.parametrize(("model", "validation"), list(itertools.product(MODELS, ["GT", "LTI"])))
-def test_training_and_validation_are_those_of_a_naive_loop_and_nothing_later_is_read(
+def test_all_parts_are_those_of_a_naive_loop_and_nothing_later_is_read(
     model: str, validation: str, write_inter: Any
 ) -> None:
     split = {"GT": {"quantile": 0.8, "validation": validation}}
@@ -117,7 +99,8 @@ def test_training_and_validation_are_those_of_a_naive_loop_and_nothing_later_is_
     data = build.load_data(make_config(model, **options))
     trained, validated = naive_training(log(), validation)
     sequential = model != "BPR"
-    assert found(data.valid, sequential) == sorted(row if sequential else (*row[:2], ()) for row in validated)
+    for loader, wanted in ((data.valid, validated), (data.test, naive(log())[1])):
+        assert found(loader, sequential) == sorted(row if sequential else (*row[:2], ()) for row in wanted)
     dataset = data.train._dataset
     users, rows = dataset.field2id_token["user_id"], dataset.inter_feat
     own = {(str(users[u]), int(t)) for u, t in zip(rows["user_id"].tolist(), rows["timestamp"].tolist(), strict=True)}

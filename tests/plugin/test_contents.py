@@ -14,9 +14,10 @@ import recbole
 import torch
 
 from recbole_bert4rec import append_items, checkpoints, load
-from recbole_bert4rec.core import beyond_paper
-from recbole_bert4rec.core.beyond_paper import Contents, ItemContents, uniform
-from recbole_bert4rec.core.encoder import BERT4RecEncoder, EncoderOptions
+from recbole_bert4rec.core import item_features
+from recbole_bert4rec.core.encoder import BERT4RecEncoder
+from recbole_bert4rec.core.item_features import Contents, ItemContents, uniform
+from recbole_bert4rec.core.transformer import EncoderOptions
 from recbole_bert4rec.logs.items import read_item_vectors
 from recbole_bert4rec.recommend.export import export
 from recbole_bert4rec.system.errors import UserError
@@ -106,7 +107,7 @@ def test_input_and_output_have_the_same_vectors_with_the_same_ids_hidden(monkeyp
         assert torch.equal(vectors, table[:-1])
         assert torch.equal(bias, encoder.output_bias)
     assert len(batches) > 1
-    monkeypatch.setattr(beyond_paper, "uniform", lambda items, draw: torch.ones(items.shape))
+    monkeypatch.setattr(item_features, "uniform", lambda items, draw: torch.ones(items.shape))
     trained = encoder.item_vectors(items)  # none is hidden
     encoder.eval()
     assert encoder.catalogue.shape == (N_ITEMS, SIZE)
@@ -261,7 +262,7 @@ def test_numbers_of_the_item_file_are_standardised_and_missing_ones_known(write_
     lines = ["item_id:token\tprice:float\tsize:float_seq", "i0\t10\t1 2", "i1\t30\t3 4", "i2\t\t5 6", "i4\t20\t"]
     chosen = {**write_items(options, *lines), **MRR_OF_3, "filter_inter_by_user_or_item": False}
     _, train, *_ = prepare(make_config("BERT4RecPlus", **chosen))
-    told = train._dataset.told[0]
+    told = train._dataset.contents[0]
     assert told is not None
     tokens = train._dataset.field2id_token["item_id"].tolist()
     table = {token: row.tolist() for token, row in zip([*tokens, "[MASK]"], told.vectors.float(), strict=True)}
@@ -276,7 +277,7 @@ def test_numbers_of_the_item_file_are_standardised_and_missing_ones_known(write_
         write_items(options, lines[0], *others)
         _, train, *_ = prepare(make_config("BERT4RecPlus", **chosen))
         with pytest.raises(UserError, match=named):
-            _ = train._dataset.told
+            _ = train._dataset.contents
 
 
 def test_a_model_of_numeric_columns_begins_with_the_weights_of_another_and_takes_new_items_by_neighbours(

@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 import torch
 
-from recbole_bert4rec.core.beyond_paper import Contents
-from recbole_bert4rec.core.encoder import BERT4RecEncoder, EncoderOptions
-from recbole_bert4rec.core.fast.cross_entropy import LogitOffset, cross_entropy
+from recbole_bert4rec.core.encoder import BERT4RecEncoder
+from recbole_bert4rec.core.item_features import Contents
 from recbole_bert4rec.core.losses import binary_cross_entropy, bpr, bpr_max, sampled_scores, sampled_softmax
+from recbole_bert4rec.core.softmax import LogitOffset, cross_entropy
 from recbole_bert4rec.core.topk import best_items
+from recbole_bert4rec.core.transformer import EncoderOptions
 from recbole_bert4rec.training.run import run
 from tests.helpers.data import CYCLE
 from tests.helpers.runs import QUIET
@@ -63,7 +64,7 @@ def of_sampled_items(on: str) -> Tensors:
 
 def of_the_best(on: str) -> Tensors:
     inputs, labels, _ = inputs_of(on)
-    removed = torch.arange(MASKED, device=on), labels, float("-inf")
+    removed = torch.arange(MASKED, device=on), labels, torch.full((MASKED,), -torch.inf, device=on)
     return list(best_items(inputs[0], inputs[1], inputs[2], 7, [removed]))
 
 

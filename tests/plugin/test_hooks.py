@@ -59,7 +59,7 @@ def test_the_package_is_registered_whoever_imports_recbole_first(first: str) -> 
 
 def test_no_module_of_recbole_holds_an_original_that_is_replaced() -> None:
     """A name imported from one module of RecBole into another is a second reference."""
-    originals = [function for function in hooks._recboles.values() if isinstance(function, FunctionType)]
+    originals = [function for function in hooks._originals.values() if isinstance(function, FunctionType)]
     left = [
         (name, key)
         for name, module in list(sys.modules.items())

@@ -22,7 +22,7 @@ FEW = {"loss_type": "sampled_softmax", "n_negatives": 3}
         ({}, {"ablate": ["residual"]}),
         ({}, {"output_projection": True}),
         ({}, {"hidden_act": "relu"}),
-        ({}, {"position": "none"}),
+        ({}, {"position": "start"}),
         (FEW, {"n_negatives": 5}),
         (FEW, {"negatives": "uniform"}),
         ({**FEW, "loss_type": "gBCE"}, {"gbce_t": 1.0}),

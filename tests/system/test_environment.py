@@ -1,16 +1,23 @@
-"""What a record says of versions, machine and source, and what it says where that cannot be known."""
+"""Versions, machine and source; files that are shipped; what is changed for the length of a block."""
 
 from __future__ import annotations
 
+import importlib.resources
+import math
+import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
 from recbole_bert4rec.system import environment
+from recbole_bert4rec.system.environment import find_config, shipped
+from recbole_bert4rec.system.errors import UserError
+from recbole_bert4rec.system.scoped import replaced, restored_environment
 
 
 def git(folder: Path, *words: str) -> None:
@@ -57,3 +64,36 @@ def test_the_commit_is_that_of_the_checkout_and_changes_are_told(
     assert environment.commit() == clean, "results are not code"
     (package / "a.py").write_text("changed\n")
     assert environment.commit() == f"{clean} with changes"
+
+
+def test_without_installation_the_files_of_the_checkout_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    installed = sorted(entry.name for entry in shipped("recipe").iterdir())
+
+    def missing(package: Any) -> Any:
+        raise ModuleNotFoundError(package)
+
+    monkeypatch.setattr(importlib.resources, "files", missing)
+    assert sorted(entry.name for entry in shipped("recipe").iterdir()) == installed
+    assert Path(find_config(installed[0])).is_file()
+
+
+def test_a_name_like_no_other_gets_the_list_of_all() -> None:
+    with pytest.raises(UserError, match=r"best-b.*\.yaml"):
+        find_config("zzzzzzzz")
+
+
+def test_an_attribute_is_replaced_inside_the_block_alone() -> None:
+    before = math.pi
+    with pytest.raises(KeyError), replaced(math, "pi", 3.0):
+        assert math.pi == 3.0
+        raise KeyError
+    assert math.pi == before
+
+
+def test_variables_of_the_environment_come_back() -> None:
+    os.environ["RECBOLE_BERT4REC_TEST"] = "before"
+    with restored_environment():
+        os.environ["RECBOLE_BERT4REC_TEST"] = "inside"
+        os.environ["RECBOLE_BERT4REC_NEW"] = "inside"
+    assert os.environ.pop("RECBOLE_BERT4REC_TEST") == "before"
+    assert "RECBOLE_BERT4REC_NEW" not in os.environ

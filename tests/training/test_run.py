@@ -1,4 +1,4 @@
-"""What a run is asked for, and what it gives back."""
+"""What a run is asked for, what it gives back, and what it refuses before it trains."""
 
 from __future__ import annotations
 
@@ -6,12 +6,36 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from recbole.quick_start import run_recbole
 
 from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.training.record import read_record
 from recbole_bert4rec.training.run import run
-from tests.helpers.runs import QUIET
+from tests.helpers.runs import arguments
+
+
+@pytest.mark.parametrize("model", ["BERT4Rec", "SASRecPlus", "GRU4Rec"])
+def test_a_result_has_recbole_s_dictionary_with_recbole_s_values_and_run_recbole_leaves_the_record_that_run_leaves(
+    model: str, options: dict[str, Any]
+) -> None:
+    options = {**options, "epochs": 2, "metric_decimal_place": 8}
+    if model == "GRU4Rec":  # RecBole itself reads no times, and refuses its default with a softmax
+        options |= {"train_neg_sample_args": None, "load_col": {"inter": ["user_id", "item_id", "timestamp"]}}
+    asked = arguments(options)
+    theirs = run_recbole(model=model, dataset=asked["dataset"], config_dict=dict(asked["options"]))
+    records = [read_record(path) for path in Path("saved").glob("*.json")]
+    result = run(model=model, **asked)
+    assert result.to_dict() == theirs
+    if model != "GRU4Rec":
+        (record,) = records
+        assert "unfinished" not in record
+        assert record.keys() == result.record.keys()
+        assert record["test_result"] == theirs["test_result"]
+        assert [row["valid"] for row in record["epochs"]] == [row["valid"] for row in result.record["epochs"]]
+    assert result.checkpoint == Path(result.record["checkpoint"])
+    assert result.record_path == result.checkpoint.with_suffix(".json")
+    assert result.checkpoint.is_file()
 
 
 @pytest.mark.parametrize("model", ["BERT4Rec", "SASRec"])
@@ -33,44 +57,41 @@ def test_a_mistake_in_a_configuration_file_is_named_with_the_file_and_the_line(m
     }
 
 
-BAD: list[tuple[dict[str, Any], str]] = [
-    ({"protocols": "protocol-paper.yaml"}, "`protocols`"),
-    ({"screen": "loud"}, "'loud'"),
-    ({"model": "BERT4Rec", "dataset": "nothere"}, "nothere"),
-    ({"model": "SASRec", "dataset": "nothere"}, "nothere"),
-    ({"dataset": "nothere", "options": {"checkpoint_dir": "a file/x"}}, "a file/x"),
+LEAVE_ONE_OUT = {"split": {"LS": "valid_and_test"}, "order": "TO", "group_by": "user", "mode": "full"}
+OTHER = {"protocols": ["other.yaml"]}
+BAD: list[tuple[dict[str, Any], dict[str, Any], str]] = [
+    ({"protocols": "protocol-paper.yaml"}, {}, "`protocols`"),
+    ({"screen": "loud"}, {}, "'loud'"),
+    ({"dataset": "nothere"}, {}, "nothere"),
+    ({"model": "SASRec", "dataset": "nothere"}, {}, "nothere"),
+    ({"dataset": "nothere"}, {"checkpoint_dir": "a file/x"}, "a file/x"),
+    ({}, {"refit": "train+valid", "eval_args": {"split": {"LS": "valid_only"}}}, "`eval_args`"),
+    ({}, {"refit": "train+valid", "benchmark_filename": ["a", "b", "c"]}, "`benchmark_filename`"),
+    ({}, {"refit": "train+valid", "eval_step": 0}, "`eval_step`"),
+    (OTHER | {"of_file": {"eval_args": {**LEAVE_ONE_OUT, "split": {"LS": "test_only"}}}}, {}, "test_only"),
+    (OTHER | {"of_file": {"eval_args": {**LEAVE_ONE_OUT, "order": "RO"}}}, {}, "order"),
+    (OTHER | {"of_file": {"exclude_seen": "often"}}, {}, "exclude_seen"),
+    (OTHER | {"of_file": {"topk": [99]}}, {}, "topk"),
+    (
+        {"model": "SASRec"},
+        {"exclude_seen": True, "eval_args": {**LEAVE_ONE_OUT, "split": {"RS": [0.4, 0.3, 0.3]}}},
+        "valid targets",
+    ),
 ]
 
 
-@pytest.mark.parametrize(("fields", "named"), BAD, ids=str)
-def test_a_request_that_cannot_be_followed_is_refused_before_anything_is_said(
-    fields: dict[str, Any], named: str, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(("more", "changed", "named"), BAD, ids=str)
+def test_a_request_that_cannot_be_followed_is_refused_before_training(
+    more: dict[str, Any],
+    changed: dict[str, Any],
+    named: str,
+    options: dict[str, Any],
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
+    more = dict(more)
     Path("a file").touch()
+    Path("other.yaml").write_text(yaml.safe_dump(more.pop("of_file", {})))
     with pytest.raises(UserError, match=named):
-        run(**fields)
-    assert capsys.readouterr().err == ""
-    assert not list(Path().rglob("*.log"))
-
-
-@pytest.mark.parametrize("model", ["BERT4Rec", "SASRecPlus", "GRU4Rec"])
-def test_a_result_has_recbole_s_dictionary_with_recbole_s_values_and_run_recbole_leaves_the_record_that_run_leaves(
-    model: str, options: dict[str, Any]
-) -> None:
-    options = {**QUIET, **options, "epochs": 2, "metric_decimal_place": 8}
-    if model == "GRU4Rec":  # RecBole itself reads no times, and refuses its default with a softmax
-        options |= {"train_neg_sample_args": None, "load_col": {"inter": ["user_id", "item_id", "timestamp"]}}
-    dataset = options.pop("dataset")
-    theirs = run_recbole(model=model, dataset=dataset, config_dict=dict(options))
-    records = [read_record(path) for path in Path("saved").glob("*.json")]
-    result = run(model=model, dataset=dataset, options=options)
-    assert result.to_dict() == theirs
-    if model in ("BERT4Rec", "SASRecPlus"):
-        (record,) = records
-        assert "unfinished" not in record
-        assert record.keys() == result.record.keys()
-        assert record["test_result"] == theirs["test_result"]
-        assert [row["valid"] for row in record["epochs"]] == [row["valid"] for row in result.record["epochs"]]
-    assert result.checkpoint == Path(result.record["checkpoint"])
-    assert result.record_path == result.checkpoint.with_suffix(".json")
-    assert result.checkpoint.is_file()
+        run(**{**arguments(options, load_col={"inter": ["user_id", "item_id", "timestamp"]}, **changed), **more})
+    assert "epoch" not in capsys.readouterr().err
+    assert not list(Path().glob("saved/*"))

@@ -18,7 +18,7 @@ from recbole_bert4rec.system.files import locked
 from recbole_bert4rec.system.interrupts import Interrupted, deferred, handled, requested
 from recbole_bert4rec.training.inputs import opened_checkpoint, user_layers
 from recbole_bert4rec.training.run import run
-from tests.helpers.runs import QUIET
+from tests.helpers.runs import arguments
 from tests.helpers.small import equal
 
 CYCLE = [(f"u{u}", f"i{(u * 5 + t) % 40}", t) for u in range(60) for t in range(6 + u % 5)]
@@ -47,9 +47,9 @@ class SignalAt(Callback):
 
 
 def inputs(write_inter: Any, **more: Any) -> dict[str, Any]:
-    options = {**QUIET, **write_inter(CYCLE), "hidden_size": 16, "stopping_step": 2, "metric_decimal_place": 8}
-    options |= {"learning_rate": 0.02, "epochs": 5, "batch_sequences": 16, "hidden_dropout_prob": 0.2, **more}
-    return {"dataset": options.pop("dataset"), "options": options}
+    options = {**write_inter(CYCLE), "hidden_size": 16, "stopping_step": 2, "metric_decimal_place": 8}
+    options |= {"learning_rate": 0.02, "epochs": 5, "batch_sequences": 16, "hidden_dropout_prob": 0.2}
+    return arguments(options, **more)
 
 
 def without_seconds(epochs: list[Any]) -> list[dict[str, Any]]:
@@ -68,14 +68,7 @@ def interrupted(asked: dict[str, Any], *places: tuple[int, int | None]) -> str:
     return found
 
 
-SLOW = [{}, {"eval_args": {"mode": "uni20"}}, {"eval_step": 2}]
-
-
-@pytest.mark.parametrize(
-    "more",
-    [SAMPLED | {"eval_args": {"mode": "uni20"}}, *[pytest.param(more, marks=pytest.mark.slow) for more in SLOW]],
-    ids=str,
-)
+@pytest.mark.parametrize("more", [SAMPLED | {"eval_args": {"mode": "uni20"}}, {}, {"eval_step": 2}], ids=str)
 def test_a_run_that_is_interrupted_anywhere_ends_as_one_that_is_not(more: dict[str, Any], write_inter: Any) -> None:
     asked = inputs(write_inter, **more)
     whole = run(**asked)
@@ -94,8 +87,7 @@ def test_a_run_that_is_interrupted_anywhere_ends_as_one_that_is_not(more: dict[s
 
 def test_a_second_signal_ends_the_process_at_once() -> None:
     program = """
-import os, signal, sys
-sys.argv = ["run.py"]
+import os, signal
 from recbole_bert4rec.system.interrupts import handled, deferred
 with handled(), deferred():
     os.kill(os.getpid(), signal.SIGINT)
@@ -155,19 +147,15 @@ def test_the_settings_of_the_optimizer_are_the_options_own(write_inter: Any) -> 
     assert run(resume=last).test_result == wanted.test_result
 
 
-def test_a_clock_that_was_set_back_loses_no_epoch(write_inter: Any) -> None:
-    asked = inputs(write_inter, epochs=4)
-    last = interrupted(asked, (2, 1))
-    os.utime(last, (1, 1))
-    assert newest(**asked) == last
-    Path(last).write_bytes(Path(last).read_bytes()[:-100])
-    assert newest(**asked) == checkpoints.best_of(last)
-
-
-def test_the_last_checkpoint_goes_on_only_beside_the_best_one(write_inter: Any) -> None:
+def test_the_last_checkpoint_goes_on_only_beside_the_best_one_and_in_one_run_at_a_time(write_inter: Any) -> None:
     asked = inputs(write_inter, epochs=4)
     last = interrupted(asked, (2, 1))
     best = Path(checkpoints.best_of(last))
+    os.utime(last, (1, 1))
+    assert newest(**asked) == last, "a clock that was set back loses no epoch"
+    lock = best.with_name(f".{best.stem}.lock")
+    with locked(lock, "run", "--checkpoint_dir", best), pytest.raises(UserError, match=best.stem):
+        run(resume=last)
     content, kept = best.read_bytes(), checkpoints.read(best)
     best.unlink()
     with pytest.raises(UserError, match=best.name):
@@ -179,6 +167,9 @@ def test_the_last_checkpoint_goes_on_only_beside_the_best_one(write_inter: Any) 
             run(resume=last)
     best.write_bytes(content)
     assert run(resume=last, options={"epochs": 3}).record["epochs"][-1]["epoch"] == 2
+    assert not list(Path("saved").glob(".*"))
+    Path(last).write_bytes(Path(last).read_bytes()[:-100])
+    assert newest(**asked) == str(best)
 
 
 @pytest.mark.parametrize("more", [{"epochs": 2}, {"epochs": 40, "stopping_step": 0, "learning_rate": 0.1}], ids=str)
@@ -225,17 +216,6 @@ def test_resume_without_a_file_begins_anew_where_the_log_has_changed(
     again = run(**asked, resume=True)
     assert again.checkpoint != before
     assert [row["epoch"] for row in again.record["epochs"]] == [0, 1]
-
-
-def test_two_runs_do_not_go_on_from_one_checkpoint_at_a_time(write_inter: Any) -> None:
-    asked = inputs(write_inter, epochs=3)
-    last = interrupted(asked, (1, 2))
-    best = Path(checkpoints.best_of(last))
-    lock = best.with_name(f".{best.stem}.lock")
-    with locked(lock, "run", "--checkpoint_dir", best), pytest.raises(UserError, match=best.stem):
-        run(resume=last)
-    run(resume=last)
-    assert not list(Path("saved").glob(".*"))
 
 
 class Spoil(Callback):

@@ -15,7 +15,7 @@ from recbole.trainer import Trainer
 from recbole_bert4rec import load, run
 from recbole_bert4rec.plugin.callbacks import Callback
 from recbole_bert4rec.system.errors import UserError
-from tests.helpers.runs import QUIET
+from tests.helpers.runs import arguments
 
 
 @pytest.fixture
@@ -28,8 +28,7 @@ def often() -> Iterator[None]:
 
 
 def test_threads_that_ask_one_model_get_the_answers_that_one_gets(options: dict[str, Any], often: None) -> None:
-    result = run(dataset="toy", options={**QUIET, **options, "epochs": 1, "topk": [3], "valid_metric": "MRR@3"})
-    assert result.checkpoint is not None
+    result = run(**arguments(options, epochs=1))
     model = load(result.checkpoint, "cpu")
     histories = [[f"i{(start + step * k) % 23}" for k in range(6)] for start in range(4) for step in (1, 2, 3)]
 
@@ -41,7 +40,7 @@ def test_threads_that_ask_one_model_get_the_answers_that_one_gets(options: dict[
 
     expected = [ask(number) for number in range(len(histories))]
     with ThreadPoolExecutor(6) as threads:
-        for number, found in enumerate(threads.map(ask, range(240))):
+        for number, found in enumerate(threads.map(ask, range(60))):
             for one, other in zip(found, expected[number % len(histories)], strict=True):
                 assert np.allclose(one, other, atol=1e-5)
 
@@ -49,13 +48,13 @@ def test_threads_that_ask_one_model_get_the_answers_that_one_gets(options: dict[
 class _Second(Callback):
     """Begins another run in another thread while one is under way."""
 
-    def __init__(self, options: dict[str, Any]) -> None:
-        self.options, self.refused = options, 0
+    def __init__(self, asked: dict[str, Any]) -> None:
+        self.asked, self.refused = asked, 0
 
     def on_train_begin(self, trainer: Trainer) -> None:
         def begin() -> None:
             with pytest.raises(UserError):
-                run(dataset="toy", options=self.options)
+                run(**self.asked)
             self.refused += 1
 
         thread = threading.Thread(target=begin)
@@ -64,8 +63,8 @@ class _Second(Callback):
 
 
 def test_a_second_run_at_once_is_refused_and_one_after_the_other_is_not(options: dict[str, Any]) -> None:
-    options = {**QUIET, **options, "epochs": 1, "topk": [3], "valid_metric": "MRR@3"}
-    second = _Second(options)
-    first = run(dataset="toy", options=options, callbacks=[second])
+    asked = arguments(options, epochs=1)
+    second = _Second(asked)
+    first = run(**asked, callbacks=[second])
     assert second.refused == 1
-    assert run(dataset="toy", options=options).test_result == first.test_result
+    assert run(**asked).test_result == first.test_result

@@ -1,4 +1,4 @@
-"""Parts of the encoder beyond the paper: an attention bias of distances, features and contents of items."""
+"""What an item is embedded by besides its id: categories that it has, and numbers that say what it is."""
 
 from __future__ import annotations
 
@@ -13,27 +13,6 @@ from recbole_bert4rec.system.constants import PADDING
 
 _HIDDEN = 0.1
 """Least share of ids that a training batch hides, so that contents alone say something."""
-
-
-class PositionBias(nn.Module):
-    """Learn a number for each head and distance, which all layers add to their attention logits.
-
-    Distances to earlier and to later positions have separate numbers. Not in the paper: T5's (Raffel et al., JMLR 2020,
-    section 2.1), without buckets.
-    """
-
-    def __init__(self, n_heads: int, max_length: int) -> None:
-        super().__init__()
-        self.furthest = max_length - 1
-        self.bias = nn.Parameter(torch.zeros(n_heads, 2 * max_length - 1))
-
-    def forward(self, width: int) -> Tensor:
-        """Return the bias of each head by query and key position.
-
-        *Shape:* (A, L, L)
-        """
-        position = torch.arange(width, device=self.bias.device)
-        return self.bias[:, position - position.unsqueeze(1) + self.furthest]
 
 
 class ItemFeatures(nn.Module):

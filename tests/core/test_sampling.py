@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recbole_bert4rec.core.batching import epoch_generator
-from recbole_bert4rec.core.candidates import DistinctCandidates
-from recbole_bert4rec.core.negatives import items_outside
+from recbole_bert4rec.core.sampling import DistinctCandidates, items_outside
 from recbole_bert4rec.system.errors import UserError
 from tests.helpers.data import padded
 
