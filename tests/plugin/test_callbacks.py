@@ -91,16 +91,16 @@ def test_an_epoch_that_is_left_out_by_eval_step_or_stopped_before_is_not_validat
 
 class Broken(Callback):
     def on_epoch_end(self, trainer: Any, epoch: int, loss: Any) -> None:
-        raise ZeroDivisionError
+        raise ZeroDivisionError("mine")
 
 
 def test_a_stop_without_a_model_to_keep_and_any_other_error_end_the_run(small: dict[str, Any]) -> None:
-    for model, callback, error in (
-        ("BERT4Rec", StopAfter(0, "on_epoch_end"), UserError),
-        ("GRU4Rec", StopAfter(0, "on_epoch_end"), UserError),
-        ("BERT4Rec", Broken(), ZeroDivisionError),
+    for model, callback, error, named in (
+        ("BERT4Rec", StopAfter(0, "on_epoch_end"), UserError, "epoch"),
+        ("GRU4Rec", StopAfter(0, "on_epoch_end"), UserError, "epoch"),
+        ("BERT4Rec", Broken(), ZeroDivisionError, "mine"),
     ):
-        with pytest.raises(error):
+        with pytest.raises(error, match=named):
             run(model=model, options=small, callbacks=[callback])
     with pytest.raises(UserError, match="DecisionTreeTrainer"):
         observed(DecisionTreeTrainer)  # which has no epochs
