@@ -37,11 +37,8 @@ def broken(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "importlib", SimpleNamespace(import_module=imported))
 
 
-def test_all_is_well_where_everything_is_installed(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("sys.argv", ["recbole-bert4rec", "doctor"])
-    assert main() == 0
+def test_all_is_well_where_everything_is_installed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor"]) == 0
     printed = capsys.readouterr().out
     for name in ("1.2.1", "duckdb", "plotly", *(hook.reason.split()[0] for hook in hooks.HOOKS)):
         assert name in printed
@@ -77,7 +74,6 @@ def test_a_recbole_that_is_not_registered_or_does_not_fit_ends_with_1(
 ) -> None:
     monkeypatch.setattr(hooks, "state_of", lambda hook: "to be made")
     assert doctor.main() == 1
-
     monkeypatch.delattr(hooks, "HOOKS")
     assert doctor.main() == 1
     assert "HOOKS" in capsys.readouterr().out

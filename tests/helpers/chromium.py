@@ -17,16 +17,10 @@ _PATIENCE = 60
 
 
 class Browser:
-    """A tab.
-
-    Args:
-        folder: for the profile.
-
-    Attributes:
-        messages: events that came, such as errors of the page.
-    """
+    """A tab; ``messages`` are events that came, such as errors of the page."""
 
     def __init__(self, folder: Path) -> None:
+        """Start a browser with its profile in a folder."""
         ours, theirs = os.pipe(), os.pipe()
         ends = [fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, 10) for end in (ours[0], theirs[1])]
 

@@ -25,18 +25,28 @@ def interactions_of(source: InteractionFile) -> pd.DataFrame:
     return pd.concat(source.parts(), ignore_index=True)
 
 
-def inter_writer(tmp_path: Path) -> Callable[..., dict[str, Any]]:
-    """What ``write_inter`` is, for any folder."""
+def inter_writer(folder: Path) -> Callable[..., dict[str, Any]]:
+    """Return a function that writes data/NAME/NAME.inter in a folder, and returns the options that load it."""
 
     def write(rows: Iterable[tuple[Any, ...]], name: str = "toy", header: str | None = None) -> dict[str, Any]:
-        folder = tmp_path / "data" / name
-        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "data" / name).mkdir(parents=True, exist_ok=True)
         header = "user_id:token\titem_id:token\ttimestamp:float" if header is None else header
         lines = [header, *("\t".join(map(str, row)) for row in rows)]
-        (folder / f"{name}.inter").write_text("\n".join(lines) + "\n" if header else "")
-        return {"dataset": name, "data_path": str(tmp_path / "data")}
+        (folder / "data" / name / f"{name}.inter").write_text("\n".join(lines) + "\n" if header else "")
+        return {"dataset": name, "data_path": str(folder / "data")}
 
     return write
+
+
+def benchmark_files(folder: Path, parts: dict[str, list[tuple[str, str, str]]], items: str) -> dict[str, Any]:
+    """Write rows of user, history and next item by the part they are of; return the options that load them."""
+    header = f"user_id:token\t{items}_list:token_seq\t{items}:token"
+    columns = ["user_id", f"{items}_list", items]
+    (folder / "bench").mkdir()
+    for part, rows in parts.items():
+        (folder / "bench" / f"bench.{part}.inter").write_text("\n".join([header, *map("\t".join, rows)]) + "\n")
+    options = {"dataset": "bench", "data_path": str(folder), "benchmark_filename": [*parts]}
+    return {**options, "ITEM_ID_FIELD": items, "alias_of_item_id": columns[1:2], "load_col": {"inter": columns}}
 
 
 def histories_to_rows(histories: dict[str, list[Any]]) -> list[tuple[Any, ...]]:

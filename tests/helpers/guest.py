@@ -1,4 +1,4 @@
-"""A program of somebody who uses RecBole: trains its models by hand, with this package imported or without.
+"""A program of somebody who uses RecBole: trains its models by hand, without this package or with it imported later.
 
 ``python tests/helpers/guest.py [stock | guest] OPTIONS`` prints, for each model, all that a run leaves: configuration,
 losses, metrics, weights and names of files.
@@ -13,13 +13,18 @@ import sys
 from pathlib import Path
 from typing import Any
 
-if sys.argv[1] == "guest":
-    import recbole_bert4rec  # noqa: F401
 mode, asked = sys.argv[1], json.loads(sys.argv[2])
 sys.argv = sys.argv[:1]
+mine: dict[str, Any] = {}
+if mode == "guest":
+    exec("from recbole.data import *; from recbole.quick_start import *; from recbole.utils import *", mine)
+    own = dict(mine)
+    from recbole.model.sequential_recommender import BERT4Rec as Stock  # noqa: F401
+
+    import recbole_bert4rec  # noqa: F401
 
 import numpy as np  # noqa: E402
-import torch  # noqa: E402  after the package, as a user imports them
+import torch  # noqa: E402
 from recbole.config import Config  # noqa: E402
 from recbole.data import create_dataset, data_preparation  # noqa: E402
 from recbole.utils import get_model, get_trainer, init_seed  # noqa: E402

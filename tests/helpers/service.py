@@ -6,6 +6,7 @@ import json
 import shutil
 import socket
 import threading
+from collections.abc import Iterator
 from functools import partial
 from typing import Any, NamedTuple
 from urllib.error import HTTPError
@@ -78,3 +79,10 @@ def files_of_two_models(tmp_path_factory: pytest.TempPathFactory) -> Files:
     (folder / "names").mkdir()
     (folder / "names" / "toy.item").write_text("\n".join(NAMES) + "\n")
     return Files(*(str(folder / name) for name in ("BERT4Rec.pth", "SASRecPlus.pth", "names/toy.item")))
+
+
+@pytest.fixture(scope="module", name="service")
+def service_of_one(files: Files) -> Iterator[Service]:
+    started = Service(files.one, files.items)
+    yield started
+    started.stop()

@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 
 import recbole_bert4rec
-from recbole_bert4rec.plugin import hooks
 from recbole_bert4rec.system.environment import EXTRAS
 from tests.helpers.data import histories_to_rows, overlapping_histories
 from tests.helpers.programs import BLOCKED, ROOT
@@ -95,12 +94,6 @@ print(main())
     of_python, command = done.stderr.splitlines()
     assert "recbole==" in of_python
     assert re.search("recbole==.*doctor", command)
-
-
-def test_pandas_3_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pandas.__version__", "3.0.1")
-    with pytest.raises(ImportError, match=r"pandas 3\.0\.1"):
-        hooks.apply()
 
 
 def test_a_reader_that_leaves_ends_a_command_without_a_traceback() -> None:

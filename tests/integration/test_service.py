@@ -18,7 +18,7 @@ import pytest
 
 from tests.helpers.chromium import CHROMIUM, Browser
 from tests.helpers.programs import BLOCKED, ENVIRONMENT, wait_for
-from tests.helpers.service import Files, Service, files_of_two_models  # noqa: F401
+from tests.helpers.service import Files, Service, files_of_two_models, service_of_one  # noqa: F401
 
 pytestmark = [pytest.mark.slow, pytest.mark.integration]
 COUNT = "document.querySelectorAll('{}').length"
@@ -71,13 +71,6 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
         pytest.skip("there is no Chromium here")
     with Browser(tmp_path_factory.mktemp("profile")) as found:
         yield found
-
-
-@pytest.fixture(scope="module")
-def service(files: Files) -> Iterator[Service]:
-    started = Service(files.one, files.items)
-    yield started
-    started.stop()
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(1300, "light"), (420, "dark")])

@@ -14,6 +14,7 @@ from recbole_bert4rec.options.auto import RULES, LogSize, dropout, epochs, loss,
 from recbole_bert4rec.options.kinds import AUTO
 from recbole_bert4rec.options.table import OPTIONS
 from recbole_bert4rec.system.errors import UserError
+from tests.helpers.data import benchmark_files
 from tests.helpers.runs import make_config, prepare
 from tests.helpers.small import ROWS, SMALL
 
@@ -61,11 +62,8 @@ def test_training_on_the_logs_that_the_rules_were_made_from() -> None:
 def test_only_large_batches_are_trained_at_twice_the_rate_and_in_fewer_epochs() -> None:
     dense, sparse = LogSize(9, 9, 10**4), LogSize(9, 9, 9 * 50)
     large = {**SHAPE, "train_batch_size": 2000}
-    assert [rate(large, dense), rate({**large, "hidden_size": 256}, dense), rate(SMALL_BATCHES, dense)] == [
-        0.002,
-        0.0008,
-        0.001,
-    ]
+    rates = [rate(asked, dense) for asked in (large, {**large, "hidden_size": 256}, SMALL_BATCHES)]
+    assert rates == [0.002, 0.0008, 0.001]
     assert [epochs(large, dense), epochs(large, sparse), epochs(SMALL_BATCHES, dense)] == [24, 40, 40]
     by_users = {**large, "batch_sequences": 16}
     assert (rate(by_users, dense), epochs(by_users, dense)) == (0.001, 40)
@@ -109,26 +107,13 @@ def test_what_does_not_go_with_the_loss_that_auto_became_is_refused(write_inter:
         prepare(config)
 
 
-def test_of_benchmark_files_the_longest_row_of_a_user_counts(tmp_path: Path) -> None:
-    folder = tmp_path / "data" / "toy"
-    folder.mkdir(parents=True)
-    rows = {
-        "train": ["u1\ti1\ti2", "u1\ti1 i2\ti3", "u2\ti2\ti1"],
-        "valid": ["u1\ti1 i2 i3\ti4"],
-        "test": ["u2\ti2 i1\ti5"],
-    }
-    for part, lines in rows.items():
-        header = "user_id:token\titem_id_list:token_seq\titem_id:token"
-        (folder / f"toy.{part}.inter").write_text("\n".join([header, *lines]) + "\n")
-    options = {"data_path": str(tmp_path / "data"), "benchmark_filename": ["train", "valid", "test"], "topk": [1]}
-    options |= {"alias_of_item_id": ["item_id_list"], "load_col": {"inter": ["user_id", "item_id_list", "item_id"]}}
-    config = make_config("SASRecPlus", "toy", **options, metrics=["MRR"], valid_metric="MRR@1")
-    dataset = create_dataset(config)
-    dataset.build()
-    assert dataset.log_size.interactions == 4 + 3
-
-
-def test_of_a_log_every_line_counts(write_inter: Any) -> None:
-    dataset = create_dataset(make_config(**write_inter(ROWS)))
-    dataset.build()
-    assert dataset.log_size.interactions == len(ROWS)
+def test_of_a_log_every_line_counts_and_of_benchmark_files_the_longest_row_of_a_user(
+    write_inter: Any, tmp_path: Path
+) -> None:
+    rows = [("u1", "i1", "i2"), ("u1", "i1 i2", "i3"), ("u2", "i2", "i1")]
+    parts = {"train": rows, "valid": [("u1", "i1 i2 i3", "i4")], "test": [("u2", "i2 i1", "i5")]}
+    options = benchmark_files(tmp_path, parts, "item_id") | {"topk": [1], "metrics": ["MRR"], "valid_metric": "MRR@1"}
+    for asked, wanted in ((write_inter(ROWS), len(ROWS)), (options, 4 + 3)):
+        dataset = create_dataset(make_config("SASRecPlus", **asked))
+        dataset.build()
+        assert dataset.log_size.interactions == wanted

@@ -11,7 +11,6 @@ import yaml
 
 from recbole_bert4rec.core.transformer import ACTIVATIONS, EncoderOptions
 from recbole_bert4rec.options.checks import known_to_recbole, mistakes_of_options
-from recbole_bert4rec.options.kinds import misfits, real
 from recbole_bert4rec.options.table import (
     FIXED_ON_RESUME,
     FOLLOWED_BY_ALL,
@@ -19,10 +18,8 @@ from recbole_bert4rec.options.table import (
     OURS_ONLY,
     PROTOCOL,
     RECBOLES,
-    SECTIONS,
-    SOURCES,
+    SHAPES_DATA,
     default,
-    opt,
 )
 from recbole_bert4rec.plugin.config import Layers, PluginConfig
 from recbole_bert4rec.system.environment import shipped
@@ -63,16 +60,16 @@ def test_a_bad_value_is_named_with_its_option(key: str, value: Any) -> None:
     assert f"is {value!r}" in mistake
 
 
+def test_a_number_that_no_float_holds_is_refused_and_shown_in_short() -> None:
+    (mistake,) = mistakes_of_options({**DEFAULTS, "weight_decay": 10**400}, (), {})
+    assert "`weight_decay`" in mistake
+    assert len(mistake) < 200
+
+
 def test_every_checked_option_has_a_bad_value_above_and_a_default() -> None:
     checked = {name for name, option in OPTIONS.items() if not option.kind.accepts(object())}
     assert {key for key, _ in BAD_PAIRS} == checked
     assert all(name in DEFAULTS for name in checked)
-
-
-def test_a_number_that_no_float_holds_is_refused_and_shown_in_short() -> None:
-    (message,) = misfits({"x": 10**400}, {"x": real(0)})
-    assert "`x`" in message
-    assert len(message) < 200
 
 
 def test_nobody_can_change_a_default_by_accident() -> None:
@@ -92,13 +89,6 @@ def test_an_option_is_shared_if_another_model_of_recbole_has_it() -> None:
     assert not known_to_recbole() & FOLLOWED_BY_ALL
 
 
-def test_each_option_stands_once_with_one_source_and_words_that_are_known() -> None:
-    assert len(OPTIONS) == sum(map(len, SECTIONS.values()))
-    assert all(len(option.words & SOURCES.keys()) == 1 for option in OPTIONS.values())
-    with pytest.raises(ValueError, match="fixt"):
-        opt(1, real(0), "paper fixt")
-
-
 def test_the_encoder_takes_its_defaults_and_all_activations_from_the_table() -> None:
     options = EncoderOptions(n_items=9, max_length=5)
     named = [field.name for field in fields(options) if field.name in OPTIONS]
@@ -114,6 +104,7 @@ def test_every_option_that_makes_weights_or_state_must_be_the_checkpoints() -> N
         *FIXED_ON_RESUME
     }
     assert {"eval_args", "exclude_seen", "candidates", "valid_metric"} <= {*PROTOCOL}
+    assert {"exact_time", "valid_users", "candidates", "window", "objective", "training_rows"} <= {*SHAPES_DATA}
     assert "epochs" not in {*FIXED_ON_RESUME, *PROTOCOL}
 
 
@@ -128,6 +119,7 @@ def test_every_option_that_makes_weights_or_state_must_be_the_checkpoints() -> N
         ({"prop_sliding_window": 0.3}, "BERT4Rec", "prop_sliding_window"),
         ({"train_batch_size": 64, "batch_sequences": 4}, "BERT4Rec", "train_batch_size"),
         ({"num_layers": 2}, "BERT4Rec", "num_layers"),  # GRU4Rec's
+        ({"learner": "sparse_adam"}, "SASRec", None),  # which is no learner of ours
         ({"window": "last", "exclude_seen": True, "hidden_size": 32}, "GRU4Rec", "window"),
     ],
     ids=str,
@@ -149,22 +141,10 @@ def test_all_misspelt_options_are_refused_for_every_model_with_the_nearest_name(
         assert f"`{name}`" in str(error.value)
 
 
-@pytest.mark.parametrize("model", ["BERT4Rec", "SASRec"])
-def test_unknown_options_are_accepted_where_the_user_says_so(model: str) -> None:
-    assert make_config(model, my_note="x", allow_unknown=True, train_neg_sample_args=None)["my_note"] == "x"
-
-
 def test_a_gap_in_eval_args_is_filled_with_leave_one_out_in_order_of_time() -> None:
     arguments = make_config(eval_args={"mode": "uni20"})["eval_args"]
-    assert (arguments["split"], arguments["order"], arguments["mode"]["test"]) == (
-        {"LS": "valid_and_test"},
-        "TO",
-        "uni20",
-    )
-
-
-def test_the_values_of_other_models_are_left_to_them() -> None:
-    assert make_config("SASRec", learner="sparse_adam", train_neg_sample_args=None)["learner"] == "sparse_adam"
+    wanted = {"LS": "valid_and_test"}, "TO", "uni20"
+    assert (arguments["split"], arguments["order"], arguments["mode"]["test"]) == wanted
 
 
 @pytest.mark.parametrize(
@@ -227,21 +207,11 @@ def test_what_recbole_understands_is_no_mistake(change: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("model", ["BERT4Rec", "SASRec"])
-@pytest.mark.parametrize(
-    ("option", "text", "value"),
-    [
-        ("epochs", 3.0, 3),
-        ("epochs", "3", 3),
-        ("learning_rate", "1e-3", 0.001),
-        ("wandb_project", "2026-11-25", "2026-11-25"),
-    ],
-)
-def test_texts_and_floats_are_the_numbers_that_an_option_takes(model: str, option: str, text: Any, value: Any) -> None:
-    assert make_config(model, **{option: text})[option] == value
-
-
-@pytest.mark.parametrize("model", ["BERT4Rec", "SASRec"])
-def test_none_in_a_file_is_null_as_recbole_spells_it(model: str) -> None:
+def test_texts_and_floats_are_the_values_that_an_option_takes_and_none_is_null(model: str) -> None:
+    given = {"epochs": 3.0, "eval_step": "3", "learning_rate": "1e-3", "wandb_project": "2026-11-25", "my_note": "x"}
+    config = make_config(model, **given, allow_unknown=True)
+    wanted = {**given, "epochs": 3, "eval_step": 3, "learning_rate": 0.001}
+    assert {name: config[name] for name in given} == wanted
     files = (dict.fromkeys(("val_interval", "user_inter_num_interval", "train_neg_sample_args"), "None"),)
     config = PluginConfig(model, "ml-100k", Layers(files=files, options=QUIET))
     assert config["val_interval"] is config["user_inter_num_interval"] is None
@@ -268,20 +238,26 @@ def test_without_a_gpu_the_processor_is_taken_and_what_cannot_be_followed_is_a_w
     assert warned in caplog.text if warned else not caplog.records
 
 
-@pytest.mark.parametrize("model", ["SASRec", "Pop"])
+TYPED = [("BERT4Rec", name, "x") for name in ("load_col", "rm_dup_inter", "threshold", "metric_decimal_place")]
+TYPED += [("BPR", "embedding_size", "abc"), ("BPR", "learning_rate", "auto"), ("BPR", "epochs", "auto")]
+TYPED += [("SASRec", "use_gpu", 1)]
+OF_OTHERS = [
+    ({"topk": "abc"}, "`topk`.*'abc'"),
+    ({"metrics": ["NDGC"]}, "NDCG"),
+    ({"valid_metric": "NDCG@7"}, "`valid_metric`"),
+    ({"eval_args": {"mode": "labeled"}}, "labeled"),
+    ({"candidates": "authors"}, "`candidates`"),
+    ({"item_inter_num_interval": "5"}, "`item_inter_num_interval`"),
+]
+
+
 @pytest.mark.parametrize(
-    ("option", "named"),
-    [
-        ({"topk": "abc"}, "`topk`.*'abc'"),
-        ({"metrics": ["NDGC"]}, "NDCG"),
-        ({"valid_metric": "NDCG@7"}, "`valid_metric`"),
-        ({"eval_args": {"mode": "labeled"}}, "labeled"),
-        ({"candidates": "authors"}, "`candidates`"),
-        ({"item_inter_num_interval": "5"}, "`item_inter_num_interval`"),
-    ],
+    ("model", "option", "named"),
+    [(model, *row) for model in ("SASRec", "Pop") for row in OF_OTHERS]
+    + [(model, {name: value}, rf"`{name}` must be .*{value!r}") for model, name, value in TYPED],
     ids=str,
 )
-def test_of_other_models_metrics_and_what_all_models_follow_are_checked(
+def test_of_other_models_metrics_and_what_all_models_follow_and_types_of_recboles_options_are_checked(
     model: str, option: dict[str, Any], named: str
 ) -> None:
     with pytest.raises(UserError, match=named):

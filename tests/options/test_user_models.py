@@ -84,9 +84,9 @@ def test_classes_of_recbole_and_ours_are_known_already(model: type) -> None:
     assert get_model(known_as(model)) is model
 
 
-@pytest.mark.parametrize(
-    ("model", "named"),
-    [
+def test_what_cannot_be_a_model_and_mistakes_in_its_options_and_defaults_are_refused(module: str) -> None:
+    Path("my_broken.py").write_text("import absent\n")
+    for refused, named in (
         ("nowhere.models:Mine", "nowhere"),
         ("my_models:Min", "Mine"),
         ("my_models:Other", "MySASRec"),
@@ -95,13 +95,20 @@ def test_classes_of_recbole_and_ours_are_known_already(model: type) -> None:
         ("my_broken:Mine", "'absent'"),
         (dict, "dict"),
         (SequentialRecommender, "SequentialRecommender"),  # which is abstract
-    ],
-)
-def test_what_cannot_be_a_model_is_refused_in_one_line(model: Any, named: str, module: str) -> None:
-    Path("my_broken.py").write_text("import absent\n")
-    with pytest.raises(UserError, match=named) as caught:
-        known_as(model)
-    assert "\n" not in str(caught.value)
+    ):
+        with pytest.raises(UserError, match=named) as caught:
+            known_as(refused)
+        assert "\n" not in str(caught.value)
+    for model, option, named in (
+        ("Mine", {"factr": 1.0}, "`factr`.*`factor`"),
+        ("Mine", {"mask_ratio": 3.0}, "`mask_ratio`"),
+        ("MySASRec", {"weight_of_los": 1.0}, "`weight_of_los`"),
+    ):
+        with pytest.raises(UserError, match=named):
+            make_config(f"{module}:{model}", **option)
+    Path("Mine.yaml").write_text("factor: [\n")
+    with pytest.raises(UserError, match=r"Mine\.yaml"):
+        make_config(f"{module}:Mine")
 
 
 def test_a_subclass_has_its_parents_defaults_then_its_own_and_the_users(module: str) -> None:
@@ -113,27 +120,6 @@ def test_a_subclass_has_its_parents_defaults_then_its_own_and_the_users(module: 
     assert config["n_layers"] == parents["n_layers"]
     assert config["train_neg_sample_args"]["distribution"] == parents["train_neg_sample_args"]["distribution"]
     assert make_config(f"{module}:Mine", factor=0.25, epochs=7)["factor"] == 0.25
-
-
-@pytest.mark.parametrize(
-    ("model", "option", "named"),
-    [
-        ("Mine", {"factr": 1.0}, "`factr`.*`factor`"),
-        ("Mine", {"mask_ratio": 3.0}, "`mask_ratio`"),
-        ("MySASRec", {"weight_of_los": 1.0}, "`weight_of_los`"),
-    ],
-)
-def test_mistakes_in_options_of_a_users_model_are_refused(
-    model: str, option: dict[str, Any], named: str, module: str
-) -> None:
-    with pytest.raises(UserError, match=named):
-        make_config(f"{module}:{model}", **option)
-
-
-def test_a_mistake_in_the_file_of_defaults_names_the_file(module: str) -> None:
-    Path("Mine.yaml").write_text("factor: [\n")
-    with pytest.raises(UserError, match=r"Mine\.yaml"):
-        make_config(f"{module}:Mine")
 
 
 def test_the_logits_are_those_that_the_loss_is_made_of(options: dict[str, Any]) -> None:
@@ -261,13 +247,7 @@ def test_only_a_class_that_the_user_names_is_loaded(
     found.model.load_state_dict(network.state_dict())
     assert found.evaluate(test, load_best_model=False) == result.test_result
 
-
-def test_serve_loads_the_class_that_the_user_names(
-    module: str, write_inter: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
     app = pytest.importorskip("recbole_bert4rec.serving.app", reason="the service needs `[serve]`")
-    result = run(model=f"{module}:Mine", **request_of(write_inter, epochs=1))
-    monkeypatch.setattr(user_models, "_KNOWN", {})
     served: list[Any] = []
     monkeypatch.setattr(app, "serve", lambda *given: served.extend(given))
     assert main(["serve", f"--checkpoint={result.checkpoint}", f"--model={module}:Mine", "--device=cpu"]) == 0

@@ -7,16 +7,15 @@ from typing import Any
 import pytest
 from recbole.trainer import Trainer
 from recbole.trainer.trainer import DecisionTreeTrainer
-from recbole.utils import get_trainer
 
-from recbole_bert4rec.plugin.callbacks import Callback, EvalBatch, Observed, RankedBatch, WatchedLoader, observed
+from recbole_bert4rec.plugin.callbacks import Callback, EvalBatch, RankedBatch, WatchedLoader, observed
 from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.training.run import run
 from tests.helpers.runs import QUIET, StopAfter, make_config, make_trainer, prepare
+from tests.helpers.small import ROWS
 
-ROWS = [(f"u{u}", f"i{(u * t + t) % 23}", t) for u in range(1, 31) for t in range(4 + u % 10)]
-SMALL = {"MAX_ITEM_LIST_LENGTH": 8, "hidden_size": 16, "train_batch_size": 16, "batch_sequences": 16}
-SMALL |= {"stopping_step": 50}
+SMALL = {**QUIET, "MAX_ITEM_LIST_LENGTH": 8, "hidden_size": 16, "train_batch_size": 16, "batch_sequences": 16}
+SMALL |= {"stopping_step": 50, "eval_batch_size": 4096}
 EVENTS = [name for name in vars(Callback) if name.startswith("on_")]
 ONE_EPOCH = ["on_epoch_begin", "on_epoch_end", "on_validation_begin", "on_ranking_begin", "on_ranking_end"]
 ONE_EPOCH += ["on_validation_end", "on_selection_end"]
@@ -42,18 +41,19 @@ class Recorder(Callback):
         return note
 
 
-def inputs(write_inter: Any, **options: Any) -> dict[str, Any]:
-    return {"options": {**QUIET, **SMALL, **write_inter(ROWS), **options}}
+@pytest.fixture
+def small(write_inter: Any) -> dict[str, Any]:
+    return {**SMALL, **write_inter(ROWS)}
 
 
-@pytest.mark.parametrize("model", ["BERT4Rec", "SASRec", "Pop"])
-@pytest.mark.parametrize("mode", ["full", "uni5"])
-def test_a_run_calls_every_event_in_the_documented_order(model: str, mode: str, write_inter: Any) -> None:
+@pytest.mark.parametrize(
+    ("model", "mode"), [("BERT4Rec", "full"), ("BERT4Rec", "uni5"), ("SASRec", "uni5"), ("Pop", "full")]
+)
+def test_a_run_calls_every_event_in_the_documented_order(model: str, mode: str, small: dict[str, Any]) -> None:
     seen = Recorder()
     evaluation = {"mode": mode, "order": "TO", "group_by": "user", "split": {"LS": "valid_and_test"}}
     columns = {"load_col": {"inter": ["user_id", "item_id", "timestamp"]}}
-    asked = inputs(write_inter, epochs=2, eval_args=evaluation, eval_batch_size=4096, **columns)
-    result = run(model=model, callbacks=[seen], **asked)
+    result = run(model=model, options={**small, "epochs": 2, "eval_args": evaluation, **columns}, callbacks=[seen])
     epochs = len(result.record["epochs"])
     assert epochs == (1 if model == "Pop" else 2)
     assert seen.events == ["on_train_begin", *ONE_EPOCH * epochs, "on_train_end", *TEST]
@@ -70,10 +70,9 @@ def test_a_run_calls_every_event_in_the_documented_order(model: str, mode: str, 
 
 
 @pytest.mark.parametrize("model", ["BERT4Rec", "GRU4Rec"])
-def test_a_callback_of_the_user_ends_training_and_the_run_goes_on_to_its_test(model: str, write_inter: Any) -> None:
+def test_a_callback_of_the_user_ends_training_and_the_run_goes_on_to_its_test(model: str, small: Any) -> None:
     before, after = Recorder(), Recorder()
-    asked = inputs(write_inter, epochs=50, eval_batch_size=4096)
-    result = run(model=model, callbacks=[before, StopAfter(2), after], **asked)
+    result = run(model=model, options={**small, "epochs": 50}, callbacks=[before, StopAfter(2), after])
     assert [row["epoch"] for row in result.record["epochs"]] == [0, 1, 2]
     assert result.best_valid_score == max(row["valid_score"] for row in result.record["epochs"])
     assert result.test_result
@@ -81,33 +80,34 @@ def test_a_callback_of_the_user_ends_training_and_the_run_goes_on_to_its_test(mo
     assert before.events == after.events == ["on_train_begin", *ONE_EPOCH * 3, "on_train_end", *TEST]
 
 
-def test_an_epoch_that_is_left_out_by_eval_step_or_stopped_before_is_not_validated(write_inter: Any) -> None:
-    seen = Recorder()
-    asked = inputs(write_inter, epochs=50, eval_step=2, eval_batch_size=4096)
-    result = run(callbacks=[seen, StopAfter(3, "on_epoch_end")], **asked)
+def test_an_epoch_that_is_left_out_by_eval_step_or_stopped_before_is_not_validated(small: dict[str, Any]) -> None:
+    seen, stop = Recorder(), StopAfter(3, "on_epoch_end")
+    result = run(options={**small, "epochs": 50, "eval_step": 2}, callbacks=[seen, stop])
     one_epoch = [*ONE_EPOCH[:2], *ONE_EPOCH]
     assert seen.events == ["on_train_begin", *one_epoch, *ONE_EPOCH[:2], *ONE_EPOCH[:2], "on_train_end", *TEST]
     assert [("valid" in row) for row in result.record["epochs"]] == [False, True, False, False]
     assert result.record["best_epoch"] == 1
 
 
-@pytest.mark.parametrize("model", ["BERT4Rec", "GRU4Rec"])
-def test_a_training_that_is_stopped_before_there_is_a_model_to_keep_is_refused(model: str, write_inter: Any) -> None:
-    with pytest.raises(UserError, match="epoch"):
-        run(model=model, callbacks=[StopAfter(0, "on_epoch_end")], **inputs(write_inter))
+class Broken(Callback):
+    def on_epoch_end(self, trainer: Any, epoch: int, loss: Any) -> None:
+        raise ZeroDivisionError("mine")
 
 
-def test_another_error_of_a_callback_is_not_swallowed(write_inter: Any) -> None:
-    class Broken(Callback):
-        def on_epoch_end(self, trainer: Any, epoch: int, loss: Any) -> None:
-            raise ZeroDivisionError
-
-    with pytest.raises(ZeroDivisionError):
-        run(callbacks=[Broken()], **inputs(write_inter))
+def test_a_stop_without_a_model_to_keep_and_any_other_error_end_the_run(small: dict[str, Any]) -> None:
+    for model, callback, error, named in (
+        ("BERT4Rec", StopAfter(0, "on_epoch_end"), UserError, "epoch"),
+        ("GRU4Rec", StopAfter(0, "on_epoch_end"), UserError, "epoch"),
+        ("BERT4Rec", Broken(), ZeroDivisionError, "mine"),
+    ):
+        with pytest.raises(error, match=named):
+            run(model=model, options=small, callbacks=[callback])
+    with pytest.raises(UserError, match="DecisionTreeTrainer"):
+        observed(DecisionTreeTrainer)  # which has no epochs
 
 
 @pytest.mark.parametrize("model", ["BERT4Rec", "SASRec"])
-def test_a_callback_may_change_the_batches_and_the_scores(model: str, write_inter: Any) -> None:
+def test_a_callback_may_change_the_batches_and_the_scores(model: str, small: dict[str, Any]) -> None:
     class Changing(Callback):
         def on_epoch_begin(self, trainer: Any, epoch: int, batches: Any) -> Any:
             return WatchedLoader(batches, lambda done: False)  # the first batch alone
@@ -122,7 +122,7 @@ def test_a_callback_may_change_the_batches_and_the_scores(model: str, write_inte
 
     calls = []
     metrics = {"metrics": ["GAUC", "MRR"], "topk": [10], "valid_metric": "MRR@10"}
-    config = make_config(model, epochs=1, **metrics, **SMALL, **write_inter(ROWS))
+    config = make_config(model, epochs=1, **metrics, **small)
     _, train, valid, _ = prepare(config)
     trainer = make_trainer(config, train, Changing())
     calculate = trainer.model.calculate_loss
@@ -130,24 +130,6 @@ def test_a_callback_may_change_the_batches_and_the_scores(model: str, write_inte
     score, _ = trainer.fit(train, valid, verbose=False, saved=False)
     assert len(train) > 1 == len(calls)
     assert score == 1.0
-
-
-def test_a_run_without_callbacks_gives_what_recbole_s_own_trainer_gives(write_inter: Any) -> None:
-    config = make_config("SASRec", epochs=2, metric_decimal_place=10, **SMALL, **write_inter(ROWS))
-    found = []
-    for plain in (False, True):
-        _, train, valid, _ = prepare(config)
-        trainer = make_trainer(config, train)
-        if plain:
-            trainer = get_trainer(config["MODEL_TYPE"], "SASRec")(config, trainer.model)
-        assert isinstance(trainer, Observed) is not plain
-        found.append(trainer.fit(train, valid, verbose=False, saved=False))
-    assert found[0] == found[1]
-
-
-def test_a_trainer_without_epochs_is_refused() -> None:
-    with pytest.raises(UserError, match="DecisionTreeTrainer"):
-        observed(DecisionTreeTrainer)
 
 
 @pytest.mark.parametrize(

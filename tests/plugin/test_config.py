@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import math
 import os
 import pickle
 from collections import OrderedDict
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from recbole.config import Config
+from recbole.evaluator.metrics import NDCG
 
 from recbole_bert4rec.options.checks import read_options
 from recbole_bert4rec.plugin.config import Layers, PluginConfig
 from recbole_bert4rec.plugin.distributed import name_of_this_process
 from recbole_bert4rec.system.errors import UserError
 from tests.helpers.runs import QUIET, make_config, prepare
+from tests.helpers.small import SMALL, start
 
-ROWS = [(f"u{u}", f"i{(u + t) % 15}", t) for u in range(20) for t in range(6)]
+ROWS = [(f"u{u}", f"i{(u + t) % 23}", t) for u in range(60) for t in range(9)]
 
 TEXTS = ["1", "-3", "1_000", "0.5", "1e-3", "true", "FALSE", "none", "[]", "['a','b']", "0,1", "'text'", "text"]
 TEXTS += ["{'max_norm': 5.0, 'x': [None, True]}", "[5,inf)", "", "  7", "b'bytes'", "...", "007"]
@@ -75,43 +79,43 @@ def test_a_pickle_that_the_user_names_and_trusts_is_read(write_inter: Any) -> No
         }
         write_inter(ROWS[:60])  # what is read now is not what is in the pickles
         again, train, *_ = prepare(make_config(model, **options, **named))
-        assert again.user_num == first.user_num == 21
-        assert train.dataset.user_num == 21
+        assert again.user_num == first.user_num == 61
+        assert train.dataset.user_num == 61
         write_inter(ROWS)
 
 
 @pytest.mark.parametrize("model", ["BERT4Rec", "SASRec", "Pop"])
-@pytest.mark.parametrize("option", ["dataset_save_path", "dataloaders_save_path"])
-@pytest.mark.parametrize("trust", [{}, {"trust_pickles": False}, {"trust_pickles": 1}], ids=str)
-def test_a_pickle_that_is_only_named_is_refused(
-    model: str, option: str, trust: dict[str, Any], write_inter: Any
-) -> None:
+def test_a_pickle_that_is_only_named_is_refused(model: str, write_inter: Any) -> None:
     Path("evil.pth").write_bytes(pickle.dumps(Evil()))
-    with pytest.raises(UserError, match="trust_pickles"):
-        prepare(make_config(model, **write_inter(ROWS), **{option: "evil.pth"}, **trust))
+    for option in ("dataset_save_path", "dataloaders_save_path"):
+        for trust in ({}, {"trust_pickles": False}, {"trust_pickles": 1}):
+            with pytest.raises(UserError, match="trust_pickles"):
+                prepare(make_config(model, **write_inter(ROWS), **{option: "evil.pth"}, **trust))
     assert not Path("pwned").exists()
 
 
-def test_a_file_does_not_say_that_pickles_are_trusted() -> None:
-    Path("theirs.yaml").write_text("dataset_save_path: evil.pth\ntrust_pickles: True\n")
-    with pytest.raises(UserError, match=r"theirs\.yaml.*`trust_pickles`"):
-        read_options("theirs.yaml")
-
-
-@pytest.mark.parametrize("name", ["../x", "/etc/x", "x/y", "..", "x/", "x\0"])
-@pytest.mark.parametrize("model", ["BERT4Rec", "Pop"])
-def test_the_name_of_a_data_set_is_no_path(model: str, name: str) -> None:
-    with pytest.raises(UserError, match="NAME"):
-        make_config(model, name)
-
-
-@pytest.mark.parametrize("value", ["!!python/object/apply:os.system ['touch pwned']", "!!python/tuple [1]", "!x y"])
-def test_a_tag_in_a_yaml_file_is_refused_in_one_line(value: str) -> None:
-    Path("a.yaml").write_text(f"wandb_project: {value}\n")
-    with pytest.raises(UserError, match=r"a\.yaml") as error:
+@pytest.mark.parametrize(
+    ("line", "named"),
+    [
+        ("trust_pickles: True", "`trust_pickles`"),
+        ("wandb_project: !!python/object/apply:os.system ['touch pwned']", ""),
+        ("wandb_project: !!python/tuple [1]", ""),
+        ("wandb_project: !x y", ""),
+    ],
+)
+def test_a_file_neither_trusts_pickles_nor_runs_code_by_a_tag(line: str, named: str) -> None:
+    Path("a.yaml").write_text(f"dataset_save_path: evil.pth\n{line}\n")
+    with pytest.raises(UserError, match=rf"a\.yaml.*{named}") as error:
         read_options("a.yaml")
     assert "\n" not in str(error.value)
     assert not Path("pwned").exists()
+
+
+@pytest.mark.parametrize("model", ["BERT4Rec", "Pop"])
+def test_the_name_of_a_data_set_is_no_path(model: str) -> None:
+    for name in ("../x", "/etc/x", "x/y", "..", "x/", "x\0"):
+        with pytest.raises(UserError, match="NAME"):
+            make_config(model, name)
 
 
 def test_names_of_one_second_and_one_process_differ() -> None:
@@ -138,21 +142,40 @@ def test_columns_that_the_user_chooses_are_left_alone(write_inter: Any) -> None:
     assert make_config("Pop", dataset="unknown")["load_col"] == {"inter": ["user_id", "item_id"]}
 
 
-@pytest.mark.parametrize(
-    ("model", "option"),
-    [
-        ("BERT4Rec", {"load_col": "x"}),
-        ("BERT4Rec", {"rm_dup_inter": "some"}),
-        ("BERT4Rec", {"threshold": "x"}),
-        ("BERT4Rec", {"metric_decimal_place": "x"}),
-        ("BPR", {"embedding_size": "abc"}),
-        ("BPR", {"learning_rate": "auto"}),
-        ("BPR", {"epochs": "auto"}),
-        ("SASRec", {"use_gpu": 1}),
-    ],
-    ids=str,
-)
-def test_an_option_of_recbole_is_of_the_type_of_its_default(model: str, option: dict[str, Any]) -> None:
-    ((name, value),) = option.items()
-    with pytest.raises(UserError, match=rf"`{name}` must be .*{value!r}"):
-        make_config(model, **option)
+BOTH = pytest.mark.parametrize("model", ["BERT4Rec", "SASRec"])
+
+
+def test_a_batch_has_so_many_interactions_as_the_size_says(write_inter: Any) -> None:
+    options = {**SMALL, **write_inter(ROWS), "batch_sequences": None, "train_batch_size": 64}
+    _, train, *_ = prepare(make_config(**options))
+    sizes = [batch["item_id_list"].numel() for batch in train]
+    assert max(sizes) <= 64
+    assert len(train) == math.ceil(60 / (64 // 7))  # of 9 items, 7 are trained
+
+
+@BOTH
+def test_values_of_numpy_and_paths_are_pythons_own(model: str) -> None:
+    given = {"learning_rate": np.float32(0.5), "topk": np.array([5]), "checkpoint_dir": Path("kept")}
+    config = make_config(model, **given, valid_metric="MRR@5")
+    for name, value in {"learning_rate": 0.5, "topk": [5], "checkpoint_dir": "kept"}.items():
+        assert (type(config[name]), config[name]) == (type(value), value)
+
+
+@BOTH
+def test_recboles_spellings_are_understood(model: str, write_inter: Any) -> None:
+    data = write_inter(ROWS)
+    assert make_config(model, learner="Adam")["learner"] == "adam"
+    for interval in ("[2,30]", [2, 30], "(1,31)", "[2,inf)"):
+        dataset, *_ = prepare(make_config(model, **data, user_inter_num_interval=interval))
+        assert dataset.user_num == 61
+    with pytest.raises(Exception, match=r"filter|empty"):
+        prepare(make_config(model, **data, user_inter_num_interval=[90, 99]))
+
+
+def test_a_metric_that_is_not_finite_keeps_a_checkpoint_readable(
+    write_inter: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(NDCG, "metric_info", lambda self, positions, lengths: np.full(positions.shape, np.nan))
+    trainer, train, valid, test = start(**write_inter(ROWS), **SMALL, epochs=1, metrics=["MRR", "NDCG"])
+    trainer.fit(train, valid)
+    assert math.isnan(trainer.evaluate(test)["ndcg@10"])

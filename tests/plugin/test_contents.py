@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import runpy
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from recbole_bert4rec.logs.items import read_item_vectors
 from recbole_bert4rec.recommend.export import export
 from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.training.run import RunResult, run
+from tests.helpers.data import inter_writer
 from tests.helpers.extras import needs_onnx
 from tests.helpers.runs import MRR_OF_3, QUIET, StopAfter, make_config, prepare
 
@@ -71,55 +73,42 @@ def test_an_item_is_its_contents_and_its_id_by_how_often_it_was_seen() -> None:
 def test_training_hides_ids_of_rare_items_most_and_never_the_mask_token() -> None:
     module = ItemContents(contents(), SIZE, 1e-12)
     shares = module.id_weights(ALL, None).detach()
-    weights = torch.stack([module.id_weights(ALL, draw) for draw in torch.randint(2**62, (4000,)).tolist()])
+    weights = torch.stack([module.id_weights(ALL, draw) for draw in torch.randint(2**62, (1500,)).tolist()])
     hidden = (weights == 0).float().mean(0)
     wanted = (1 - shares).clamp(min=0.1)
     wanted[-1] = 0
-    assert hidden.numpy() == pytest.approx(wanted.numpy(), abs=0.03)
+    assert hidden.numpy() == pytest.approx(wanted.numpy(), abs=0.05)
     torch.testing.assert_close(weights.max(0).values, shares)
 
 
 def test_draws_are_uniform_and_know_nothing_of_each_other() -> None:
     numbers = torch.arange(100_000)
     one, other = (uniform(numbers, draw) for draw in (7, 8))
-    assert one.min() >= 0
-    assert one.max() < 1
+    assert 0 <= one.min() <= one.max() < 1
     assert torch.histc(one, 10, 0, 1).numpy() == pytest.approx(10_000, rel=0.05)
     for pair in ((one, other), (one[1:], one[:-1]), (one[1:], other[:-1].roll(7))):
         assert torch.corrcoef(torch.stack(pair))[0, 1].abs() < 0.015
-    assert torch.equal(uniform(numbers[[3, 3, 5]], 7), one[[3, 3, 5]])
 
 
-def test_a_hidden_id_is_hidden_in_all_of_a_batch() -> None:
+def test_input_and_output_have_the_same_vectors_with_the_same_ids_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
     torch.manual_seed(0)
-    encoder = BERT4RecEncoder(EncoderOptions(N_ITEMS, 5, contents=contents(), hidden_size=SIZE, n_heads=2))
-    torch.nn.init.normal_(encoder.output_bias)
-    batches = set()
     told = contents()
-    numbers = (told.vectors.float() - told.shift) * told.scale
+    encoder = BERT4RecEncoder(EncoderOptions(N_ITEMS, 5, contents=told, hidden_size=SIZE, n_heads=2))
+    assert encoder.contents is not None
+    torch.nn.init.normal_(encoder.output_bias)
+    content = encoder.contents.norm(encoder.contents.projection((told.vectors.float() - told.shift) * told.scale))
+    batches, items = set(), torch.tensor([[1, 5, 9], [6, 2, 2]])
     for _ in range(20):
-        encoder(torch.tensor([[3, 5, 6]]))
-        assert encoder.contents is not None
-        content = encoder.contents.norm(encoder.contents.projection(numbers))
-        both = encoder.output_embedding
-        batches.add(tuple((~torch.isclose(both, content, atol=1e-5)).any(1).tolist()))
+        encoder(items)  # which draws
+        table = encoder.output_embedding
+        batches.add(tuple((~torch.isclose(table, content, atol=1e-5)).any(1).tolist()))
+        torch.testing.assert_close(encoder.item_vectors(items), table[items])
         vectors, bias = encoder.outputs(torch.arange(N_ITEMS))
-        assert torch.equal(vectors, both[:-1])
+        assert torch.equal(vectors, table[:-1])
         assert torch.equal(bias, encoder.output_bias)
     assert len(batches) > 1
-
-
-@pytest.fixture
-def all_ids_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(item_features, "uniform", lambda items, draw: torch.ones(items.shape))
-
-
-@pytest.mark.usefixtures("all_ids_shown")
-def test_input_and_output_have_the_same_vectors_in_training_and_in_evaluation() -> None:
-    encoder = BERT4RecEncoder(EncoderOptions(N_ITEMS, 5, contents=contents(), hidden_size=SIZE, n_heads=2))
-    items = torch.tensor([[1, 5, 9], [6, 2, 2]])
-    trained = encoder.item_vectors(items)
-    torch.testing.assert_close(trained, encoder.output_embedding[items])
+    trained = encoder.item_vectors(items)  # none is hidden
     encoder.eval()
     assert encoder.catalogue.shape == (N_ITEMS, SIZE)
     torch.testing.assert_close(encoder.item_vectors(items), trained.detach())
@@ -150,12 +139,19 @@ def vectors(items: list[str], groups: list[int], path: Path) -> str:
     return str(path)
 
 
-@pytest.fixture
-def grouped(write_inter: Any, tmp_path: Path) -> dict[str, Any]:
+@pytest.fixture(scope="module")
+def grouped(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """The log, and vectors of its items and of two that nobody had, of groups 1 and 2."""
+    folder = tmp_path_factory.mktemp("grouped")
     items, groups = [f"i{number}" for number in range(40)], [number % GROUPS for number in range(40)]
-    path = vectors([*items, "cold1", "cold2"], [*groups, 1, 2], tmp_path / "groups.parquet")
-    return {**write_inter(rows()), "item_vectors": path}
+    path = vectors([*items, "cold1", "cold2"], [*groups, 1, 2], folder / "groups.parquet")
+    return {**inter_writer(folder)(rows()), "item_vectors": path, "checkpoint_dir": str(folder)}
+
+
+@pytest.fixture(scope="module")
+def learnt(grouped: dict[str, Any]) -> str:
+    """A checkpoint of a model of both."""
+    return str(trained_on({**grouped, "item_vectors": [grouped["item_vectors"]]}).checkpoint)
 
 
 def write_items(options: dict[str, Any], *lines: str) -> dict[str, Any]:
@@ -174,12 +170,12 @@ def trained_on(options: dict[str, Any], **more: Any) -> RunResult:
 OF_GROUP = {1: ["i1", "i5", "i9", "i13"], 2: ["i2", "i6", "i10", "i14"], 3: ["i3", "i7", "i11", "i15"]}
 
 
-@pytest.mark.parametrize("loss_type", ["CE", "sampled_softmax", "BPR"])
+@pytest.mark.parametrize("loss_type", ["CE", "BPR"])
 def test_an_item_that_nobody_has_had_is_recommended_to_those_who_like_what_it_is(
-    loss_type: str, grouped: dict[str, Any]
+    loss_type: str, grouped: dict[str, Any], learnt: str
 ) -> None:
-    result = trained_on({**grouped, "loss_type": loss_type, "n_negatives": 16})
-    model = load(result.checkpoint, "cpu")
+    file = learnt if loss_type == "CE" else trained_on({**grouped, "loss_type": loss_type}).checkpoint
+    model = load(file, "cpu")
     scores = model.score([OF_GROUP[1], OF_GROUP[2], OF_GROUP[3]], ["cold1", "cold2", "i21", "i22"])
     of = scores.pivot(index="user_id", columns="item_id", values="score")
     assert of["cold1"].idxmax() == 0
@@ -191,16 +187,15 @@ def test_an_item_that_nobody_has_had_is_recommended_to_those_who_like_what_it_is
 
 
 def test_items_without_interactions_take_no_part_in_evaluation_and_are_those_that_are_appended(
-    grouped: dict[str, Any], tmp_path: Path
+    grouped: dict[str, Any], learnt: str, tmp_path: Path
 ) -> None:
-    path = grouped["item_vectors"]
-    result = trained_on({**grouped, "item_vectors": [path], "epochs": 4})
-    alone, model = load(result.checkpoint, "cpu", cold_items=False), load(result.checkpoint, "cpu")
+    path, trained = grouped["item_vectors"], Path(shutil.copy(learnt, tmp_path / "m.pth"))
+    alone, model = load(trained, "cpu", cold_items=False), load(trained, "cpu")
     assert [*model.items] == [*alone.items, "cold1", "cold2"]
     told = pd.read_parquet(path).set_index("item_id")["vector"]
     copies = {f"again{number}": told[f"cold{number}"] for number in (1, 2)}
     file = tmp_path / "grown.pth"
-    grown = append_items(result.checkpoint, {"like i5": ["i5"]}, copies, output=file, device="cpu")
+    grown = append_items(trained, {"like i5": ["i5"]}, copies, output=file, device="cpu")
     asked = [OF_GROUP[1], OF_GROUP[2], ["cold1"]]
     assert [*grown.items][-5:] == ["cold1", "cold2", "like i5", "again1", "again2"]
     scores = grown.score(asked, ["cold1", "cold2", "again1", "again2"])["score"].to_numpy().reshape(3, 2, 2)
@@ -215,20 +210,20 @@ def test_items_without_interactions_take_no_part_in_evaluation_and_are_those_tha
         ({"short": [1.0, 2.0]}, "'short' must be 4"),
     ):
         with pytest.raises(UserError, match=named):
-            append_items(result.checkpoint, vectors=bad, output=tmp_path / "bad.pth")
+            append_items(trained, vectors=bad, output=tmp_path / "bad.pth")
         assert not (tmp_path / "bad.pth").exists()
     known, both = (each.score(asked[:2], [*alone.items]) for each in (alone, model))
     assert np.allclose(known["score"], both["score"])
-    with open(result.checkpoint, "r+b") as file:
-        file.write(bytes(Path(result.checkpoint).stat().st_size))  # nothing is read from it any more
+    with trained.open("r+b") as file:
+        file.write(bytes(trained.stat().st_size))  # nothing is read from it any more
     pd.testing.assert_frame_equal(model.score(asked[:2], [*alone.items]), both)
     assert model.config["item_vectors"] == [path]
 
 
 @needs_onnx
 @pytest.mark.slow
-def test_the_graph_has_them_too(grouped: dict[str, Any], tmp_path: Path) -> None:
-    model = load(trained_on(grouped).checkpoint, "cpu")
+def test_the_graph_has_them_too(learnt: str, tmp_path: Path) -> None:
+    model = load(learnt, "cpu")
     wanted = model.recommend([OF_GROUP[1]], k=12)
     assert "cold1" in wanted["item_id"].tolist()
     export(model, tmp_path / "exported")
@@ -242,7 +237,7 @@ def test_the_graph_has_them_too(grouped: dict[str, Any], tmp_path: Path) -> None
 def test_a_resumed_run_ends_as_one_that_never_stopped_and_a_warm_start_reads_the_new_file(
     grouped: dict[str, Any], write_inter: Any, tmp_path: Path
 ) -> None:
-    options = {**grouped, "epochs": 3}
+    options = {**grouped, "epochs": 2}
     whole, stopped = trained_on(options), trained_on(options, callbacks=[StopAfter(0)])
     resumed = run(resume=str(stopped.checkpoint))
     assert resumed.test_result == whole.test_result
@@ -288,7 +283,7 @@ def test_numbers_of_the_item_file_are_standardised_and_missing_ones_known(write_
 def test_a_model_of_numeric_columns_begins_with_the_weights_of_another_and_takes_new_items_by_neighbours(
     write_inter: Any,
 ) -> None:
-    options = write_inter(rows())
+    options = write_inter(rows()[:300])
     lines = ["item_id:token\tprice:float\tkind:token", *(f"i{n}\t{n or ''}\tk{n % 2}" for n in range(40))]
     chosen = {**write_items(options, *lines), "epochs": 1}
     first = trained_on(chosen)
@@ -299,11 +294,11 @@ def test_a_model_of_numeric_columns_begins_with_the_weights_of_another_and_takes
 
 
 def test_vectors_of_none_of_the_items_are_refused_with_an_example_of_each_side(
-    write_inter: Any, tmp_path: Path
+    grouped: dict[str, Any], tmp_path: Path
 ) -> None:
     others = vectors(["x", "y"], [0, 1], tmp_path / "others.parquet")
     with pytest.raises(UserError, match=r"'x'.*'i\d+'"):
-        trained_on({**write_inter(rows()), "item_vectors": others})
+        trained_on({**grouped, "item_vectors": others})
 
 
 def test_the_example_makes_vectors_of_the_texts_of_ml_100k(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

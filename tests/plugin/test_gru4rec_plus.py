@@ -46,14 +46,6 @@ def test_the_loss_is_that_of_every_prefix_on_its_own(loss_type: str, n_sample: i
     torch.testing.assert_close(found, wanted)
 
 
-def test_a_position_sees_nothing_of_what_follows(write_inter: Any) -> None:
-    model, _, _ = made(write_inter)
-    items = torch.randint(1, 15, (4, 9))
-    changed = items.clone()
-    changed[:, 5:] = torch.randint(1, 15, (4, 4))
-    assert torch.equal(model(items)[:, :5], model(changed)[:, :5])
-
-
 def test_a_candidate_scores_as_in_the_full_ranking_and_padding_changes_nothing(write_inter: Any) -> None:
     model, _, _ = made(write_inter)
     histories = torch.tensor([[3, 1, 4, 0, 0], [2, 7, 1, 8, 2]])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -29,20 +30,21 @@ FEW = {"loss_type": "sampled_softmax", "n_negatives": 3}
     ids=str,
 )
 def test_an_option_of_the_network_or_the_task_reaches_the_loss(options: dict, common: dict, change: dict) -> None:
-    values = []
-    for more in ({}, change):
-        trainer, train, *_ = start(**{**options, **common, **more})
-        trainer.model.eval()
-        values.append(trainer.model.calculate_loss(next(iter(train))).item())
-    assert values[0] != values[1]
+    assert loss_of(**{**options, **common}) != loss_of(**{**options, **common, **change})
 
 
-def test_bce_is_gbce_with_t_0_to_the_last_digit(options: dict) -> None:
-    losses = []
-    for more in ({"loss_type": "BCE"}, {"loss_type": "gBCE", "gbce_t": 0.0}):
-        trainer, train, *_ = start(**{**options, "n_negatives": 3, **more})
-        trainer.model.eval()
-        losses.append(trainer.model.calculate_loss(next(iter(train))).item())
+def loss_of(**options: Any) -> float:
+    """The first loss of a model without dropout."""
+    trainer, train, *_ = start(**options)
+    trainer.model.eval()
+    return trainer.model.calculate_loss(next(iter(train))).item()
+
+
+def test_bce_is_gbce_with_t_0_and_recboles_transform_is_what_is_done_anyway(options: dict) -> None:
+    losses = [
+        loss_of(**options, n_negatives=3, **more)
+        for more in ({"loss_type": "BCE"}, {"loss_type": "gBCE", "gbce_t": 0.0, "transform": "mask_itemseq"})
+    ]
     assert losses[0] == losses[1] == pytest.approx(0.534552812576294, rel=1e-6)  # as when BCE had a branch of its own
 
 
@@ -106,8 +108,42 @@ def test_logit_adjustment_moves_every_way_to_rank_by_the_training_counts(options
     assert losses[0] == losses[1]  # training does not know of it
 
 
-def test_a_loss_without_a_branch_of_its_own_is_not_trained_as_another(options: dict) -> None:
-    trainer, train, *_ = start(**options)
-    trainer.model.loss_type = "focal"
-    with pytest.raises(NotImplementedError, match="focal"):
-        trainer.model.calculate_loss(next(iter(train)))
+@pytest.mark.parametrize("mode", ["full", "uni5"])
+@pytest.mark.parametrize("metrics", [["NDCG"], ["NDCG", "GAUC"]], ids=str)
+@pytest.mark.parametrize("bias", [-1.5, 1.5])
+def test_a_negative_seen_bias_moves_all_of_the_history_in_rankings_and_a_positive_one_the_window_alone(
+    options: dict, mode: str, metrics: list[str], bias: float
+) -> None:
+    arguments = {"split": {"LS": "valid_and_test"}, "order": "TO", "group_by": "user", "mode": mode}
+    options |= {"eval_args": arguments, "candidates": "paper", "topk": [1, 10], "metrics": metrics}
+    options |= {"MAX_ITEM_LIST_LENGTH": 3, "valid_metric": "NDCG@1", "seen_bias": True, "metric_decimal_place": 8}
+    trainer, _, _, test = start(**options)
+    model = trainer.model.eval()
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.add_(0.3 * torch.randn(weight.shape))
+        model.seen_bias.fill_(bias)
+        found = trainer.evaluate(test, load_best_model=False)["ndcg@10"]
+        gains, older = [], 0
+        for rows, *rest in test:
+            candidates = rest[0][1] if mode != "full" else [None] * len(rows)
+            for row, own in enumerate(candidates):
+                before, scores = scores_by_history(trainer.model, test.dataset, rows[row : row + 1])
+                older += before
+                target = int(rows["item_id"][row])
+                rivals = list(range(1, len(scores))) if own is None else own.tolist()
+                rank = sum(bool(scores[rival] > scores[target]) for rival in rivals)
+                gains.append(1 / math.log2(rank + 2) if rank < 10 else 0.0)
+    assert older > 20
+    assert found == pytest.approx(np.mean(gains), abs=1e-6)
+
+
+def scores_by_history(model: Any, dataset: Any, row: Any) -> tuple[int, torch.Tensor]:
+    """How many items of the history the window does not show, and the scores with them moved, too."""
+    user, position = int(row["user_id"]), int(row["target_position"])
+    history = dataset.sequences.items[int(dataset.sequences.offsets[user]) : position].tolist()
+    older = set(history) - set(history[-2:])  # beside [MASK]
+    scores = model.full_sort_predict(row)[0]
+    for item in older:
+        scores[item] += model.seen_bias.clamp(max=0)
+    return len(older), scores

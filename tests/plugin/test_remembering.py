@@ -17,6 +17,7 @@ from recbole_bert4rec.core.memory import Memory, Validation, fit_memory
 from recbole_bert4rec.core.ranker import Ranker
 from recbole_bert4rec.plugin.trainer import transitions_of
 from recbole_bert4rec.training.run import RunResult, run
+from tests.helpers.data import inter_writer
 from tests.helpers.runs import QUIET, StopAfter, make_config, prepare
 
 CHAINS = [(f"u{u}", f"i{(3 * u + t) % 29}", t) for u in range(60) for t in range(5 + u % 4)]
@@ -28,9 +29,18 @@ def remembered(options: dict[str, Any], **more: Any) -> RunResult:
     return run(dataset=chosen.pop("dataset"), options={**chosen, "model": "BERT4RecPlus"}, **more)
 
 
-def test_the_memory_of_a_run_is_validated_and_tested_with_the_model(write_inter: Any) -> None:
-    options = write_inter(CHAINS)
-    with_memory, alone = remembered(options), remembered({**options, "memory": False})
+@pytest.fixture(scope="module")
+def with_memory(tmp_path_factory: pytest.TempPathFactory) -> RunResult:
+    """A run on the chains, and what follows of it in a folder of its own."""
+    folder = tmp_path_factory.mktemp("remembered")
+    data = inter_writer(folder)(CHAINS)
+    return remembered({**data, "refit": "train+valid", "checkpoint_dir": str(folder)})
+
+
+def test_the_memory_of_a_run_is_validated_and_tested_with_the_model_and_a_refit_counts_it_again(
+    with_memory: RunResult, write_inter: Any
+) -> None:
+    alone = remembered({**write_inter(CHAINS), "memory": False})
     assert with_memory.record["epochs"][-1]["valid"] == alone.record["epochs"][-1]["valid"]
     assert with_memory.best_valid_result["mrr@10"] > 2 * alone.best_valid_result["mrr@10"]
     assert with_memory.test_result["hit@10"] > 0.9 > alone.test_result["hit@10"]
@@ -40,6 +50,9 @@ def test_the_memory_of_a_run_is_validated_and_tested_with_the_model(write_inter:
     memory = state["other_parameter"]["memory"]
     assert with_memory.record["memory"] == {"weight": memory["weight"], "entries": len(memory["items"])}
     assert "memory" not in alone.record
+    again = checkpoints.read(with_memory.record["refit"]["checkpoint"])["other_parameter"]["memory"]
+    assert again["weight"] == memory["weight"]
+    assert again["values"].sum() != memory["values"].sum()
 
 
 def test_pairs_of_the_training_part_alone_are_counted(write_inter: Any) -> None:
@@ -101,29 +114,19 @@ def test_a_resumed_run_has_the_memory_of_one_that_never_stopped(write_inter: Any
 
 
 def test_recbole_loads_the_memory_with_the_model_whatever_the_program_was_called_with(
-    write_inter: Any, monkeypatch: pytest.MonkeyPatch
+    with_memory: RunResult, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    result = remembered(write_inter(CHAINS))
     monkeypatch.setattr("sys.argv", ["other", "--hidden_size=32"])
-    config, network, *_, test = load_data_and_model(str(result.checkpoint))
+    config, network, *_, test = load_data_and_model(str(with_memory.checkpoint))
     trainer = get_trainer(config["MODEL_TYPE"], config["model"])(config, network)
     assert config["hidden_size"] == 16
-    assert trainer.evaluate(test, load_best_model=False) == result.test_result
-
-
-def test_refit_counts_again_and_keeps_the_weight(write_inter: Any) -> None:
-    result = remembered({**write_inter(CHAINS), "refit": "train+valid"})
-    first = checkpoints.read(result.checkpoint)["other_parameter"]["memory"]
-    again = checkpoints.read(result.record["refit"]["checkpoint"])["other_parameter"]["memory"]
-    assert again["weight"] == first["weight"]
-    assert again["values"].sum() != first["values"].sum()
+    assert trainer.evaluate(test, load_best_model=False) == with_memory.test_result
 
 
 def test_the_loaded_model_ranks_by_it_and_new_items_follow_what_their_neighbours_did(
-    write_inter: Any, tmp_path: Path
+    with_memory: RunResult, tmp_path: Path
 ) -> None:
-    result = remembered(write_inter(CHAINS))
-    model = load(result.checkpoint, "cpu")
+    model = load(with_memory.checkpoint, "cpu")
     assert isinstance(model, Recommender)
     memory = model.ranker.memory
     assert memory is not None
@@ -131,7 +134,7 @@ def test_the_loaded_model_ranks_by_it_and_new_items_follow_what_their_neighbours
     gone = model.score([["i5", "i6", "i7"]], ["i8"])["score"][0]
     model.ranker.memory = memory
     assert model.score([["i5", "i6", "i7"]], ["i8"])["score"][0] > gone
-    grown = append_items(result.checkpoint, {"new": ["i8"]}, output=tmp_path / "grown.pth")
+    grown = append_items(with_memory.checkpoint, {"new": ["i8"]}, output=tmp_path / "grown.pth")
     before, after = model.score([["i5"]], ["i6", "i9"]), grown.score([["i5"]], ["i6", "i9"])
     assert np.allclose(before["score"], after["score"], atol=1e-5)
     assert len(grown.recommend([["i5", "new"]], k=3)) == 3
@@ -140,6 +143,6 @@ def test_the_loaded_model_ranks_by_it_and_new_items_follow_what_their_neighbours
         again.score([["i5", "i6", "i7"]], ["i8"])["score"][0], abs=0.01
     )
     assert again.recommend([["i5", "new"]], k=1)["item_id"].tolist() == ["i9"]
-    between = append_items(result.checkpoint, {"new": ["i8", "i9"]}).ranker  # of which one follows the other
+    between = append_items(with_memory.checkpoint, {"new": ["i8", "i9"]}).ranker  # of which one follows the other
     assert between.memory is not None
     assert between.memory.transitions[between.n_items - 1, between.n_items - 1] == 0

@@ -140,12 +140,6 @@ def test_a_finished_run_is_ranked_by_another_protocol_but_not_trained_on_by_it(
             more.resume_checkpoint(trainer.saved_model_file)
 
 
-def test_an_untrained_model_is_kept_and_read_again(options: dict) -> None:
-    trainer, test = trained(**options, epochs=0)
-    assert checkpoints.read(trainer.saved_model_file)["epoch"] == -1
-    assert trainer.evaluate(test) == trainer.evaluate(test, load_best_model=False)
-
-
 def test_weights_never_meet_items_that_have_other_numbers(options: dict, write_inter: Any) -> None:
     trainer, test = trained(**options)
     trainer.evaluate(test, model_file=trainer.saved_model_file)

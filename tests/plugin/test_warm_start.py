@@ -10,9 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from recbole_bert4rec import UserError, append_items, checkpoints, load
-from recbole_bert4rec.experiments.tune import tune
-from recbole_bert4rec.options.table import SINGLE_RUN
+from recbole_bert4rec import UserError, append_items, checkpoints, compare, load, tune
 from recbole_bert4rec.plugin.loading import item_tokens
 from recbole_bert4rec.plugin.model import BERT4Rec
 from recbole_bert4rec.training.record import read_record
@@ -147,15 +145,6 @@ def test_a_resumed_run_ends_as_an_uninterrupted_one_and_does_not_read_the_file_a
         run(resume=str(stopped.checkpoint), options={"warm_start": old.file, "epochs": 9})
 
 
-def test_resuming_without_a_name_takes_a_run_that_began_with_the_same_file(
-    old: Old, grown: dict[str, Any], tmp_path: Path
-) -> None:
-    options = {**grown, "epochs": 1, "checkpoint_dir": str(tmp_path / "runs")}
-    anew = run(model="BERT4RecPlus", options={**SMALL, **options, "warm_start": None})
-    warm, again = (run(model="BERT4RecPlus", options=options, resume=True) for _ in range(2))
-    assert again.checkpoint == warm.checkpoint != anew.checkpoint
-
-
 @pytest.mark.parametrize(
     ("options", "named"),
     [
@@ -167,7 +156,7 @@ def test_resuming_without_a_name_takes_a_run_that_began_with_the_same_file(
         ({"warm_start": __file__}, r"test_warm_start\.py"),
         ({"dataset": None}, "--dataset"),
     ],
-    ids=lambda value: " ".join(value) if isinstance(value, dict) else "",
+    ids=str,
 )
 def test_what_does_not_agree_is_refused_by_name_before_the_data_are_read(
     options: dict[str, Any], named: str, grown: dict[str, Any]
@@ -177,12 +166,15 @@ def test_what_does_not_agree_is_refused_by_name_before_the_data_are_read(
         run(model=asked.pop("model", None), dataset=asked.pop("dataset"), options=asked)
 
 
-def test_searches_and_comparisons_refuse_a_warm_start(grown: dict[str, Any], tmp_path: Path) -> None:
-    (tmp_path / "space").write_text("learning_rate choice [0.001]\n")
+def test_searches_and_comparisons_refuse_a_warm_start(grown: dict[str, Any]) -> None:
+    Path("space").write_text("learning_rate choice [0.001]\n")
     fixed = {name: grown[name] for name in ("warm_start", "data_path")}
-    with pytest.raises(UserError, match="`warm_start`"):
-        tune("BERT4RecPlus", grown["dataset"], tmp_path / "space", fixed)
-    assert "warm_start" in SINGLE_RUN
+    for ask in (
+        lambda: tune("BERT4RecPlus", grown["dataset"], "space", fixed),
+        lambda: compare(["BERT4RecPlus", "SASRecPlus"], grown["dataset"], options=fixed),
+    ):
+        with pytest.raises(UserError, match="`warm_start`"):
+            ask()
 
 
 class WithTable(BERT4Rec):
@@ -248,8 +240,11 @@ def test_features_are_matched_by_the_values_of_known_items_which_may_not_change(
     wanted = load(featured.file).score([["i3", "i7"]], ["i1", "i2"])["score"]
     trainer.checkpoints.describe(training, trainer.saved_model_file, may_differ=False)
     trainer._save_checkpoint(0, verbose=False)
-    found = load(trainer.saved_model_file).score([["i3", "i7"]], ["i1", "i2"])["score"]
-    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
+    appended = append_items(featured.file, {"new": ["i1"]})
+    assert not appended.ranker.encoder.features.get_buffer("values_1")[-2:].any()
+    for model in (load(trainer.saved_model_file), appended):
+        found = model.score([["i3", "i7"]], ["i1", "i2"])["score"]
+        np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
 
 
 def test_an_item_whose_feature_has_changed_has_the_vector_of_the_new_value(featured: Old) -> None:
@@ -292,13 +287,6 @@ def test_an_appended_item_is_recommended_and_read_from_a_checkpoint_that_a_run_b
     assert result.record["warm_start"] == {"file": str(output), "kept": 31, "new": 3, "gone": 1}
     with pytest.raises(UserError, match="--warm_start="):
         run(resume=str(output))
-
-
-def test_appended_items_have_no_features(featured: Old) -> None:
-    now = append_items(featured.file, {"new": ["i1"]})
-    assert not now.ranker.encoder.features.get_buffer("values_1")[-2:].any()
-    scores = [load(featured.file).score([["i3"]], ["i1"]), now.score([["i3"]], ["i1"])]
-    np.testing.assert_allclose(scores[0]["score"], scores[1]["score"], rtol=1e-5)
 
 
 @pytest.mark.parametrize(

@@ -152,8 +152,3 @@ def test_a_damaged_folder_and_what_cannot_be_asked_are_refused_in_one_line(write
     ):
         with pytest.raises(UserError, match=named):
             call()
-
-
-def test_a_folder_that_is_no_export_is_refused_in_one_line(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"options\.json"):
-        load(tmp_path)
