@@ -73,11 +73,11 @@ def test_an_item_is_its_contents_and_its_id_by_how_often_it_was_seen() -> None:
 def test_training_hides_ids_of_rare_items_most_and_never_the_mask_token() -> None:
     module = ItemContents(contents(), SIZE, 1e-12)
     shares = module.id_weights(ALL, None).detach()
-    weights = torch.stack([module.id_weights(ALL, draw) for draw in torch.randint(2**62, (1500,)).tolist()])
+    weights = torch.stack([module.id_weights(ALL, draw) for draw in torch.randint(2**62, (4000,)).tolist()])
     hidden = (weights == 0).float().mean(0)
     wanted = (1 - shares).clamp(min=0.1)
     wanted[-1] = 0
-    assert hidden.numpy() == pytest.approx(wanted.numpy(), abs=0.05)
+    assert hidden.numpy() == pytest.approx(wanted.numpy(), abs=0.03)
     torch.testing.assert_close(weights.max(0).values, shares)
 
 
@@ -85,6 +85,7 @@ def test_draws_are_uniform_and_know_nothing_of_each_other() -> None:
     numbers = torch.arange(100_000)
     one, other = (uniform(numbers, draw) for draw in (7, 8))
     assert 0 <= one.min() <= one.max() < 1
+    assert torch.equal(uniform(numbers[[3, 3, 5]], 7), one[[3, 3, 5]])
     assert torch.histc(one, 10, 0, 1).numpy() == pytest.approx(10_000, rel=0.05)
     for pair in ((one, other), (one[1:], one[:-1]), (one[1:], other[:-1].roll(7))):
         assert torch.corrcoef(torch.stack(pair))[0, 1].abs() < 0.015
@@ -170,11 +171,13 @@ def trained_on(options: dict[str, Any], **more: Any) -> RunResult:
 OF_GROUP = {1: ["i1", "i5", "i9", "i13"], 2: ["i2", "i6", "i10", "i14"], 3: ["i3", "i7", "i11", "i15"]}
 
 
-@pytest.mark.parametrize("loss_type", ["CE", "BPR"])
+@pytest.mark.parametrize("loss_type", ["CE", "sampled_softmax", "BPR"])
 def test_an_item_that_nobody_has_had_is_recommended_to_those_who_like_what_it_is(
     loss_type: str, grouped: dict[str, Any], learnt: str
 ) -> None:
-    file = learnt if loss_type == "CE" else trained_on({**grouped, "loss_type": loss_type}).checkpoint
+    file = (
+        learnt if loss_type == "CE" else trained_on({**grouped, "loss_type": loss_type, "n_negatives": 16}).checkpoint
+    )
     model = load(file, "cpu")
     scores = model.score([OF_GROUP[1], OF_GROUP[2], OF_GROUP[3]], ["cold1", "cold2", "i21", "i22"])
     of = scores.pivot(index="user_id", columns="item_id", values="score")
