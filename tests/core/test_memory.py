@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recbole_bert4rec.core import memory
@@ -40,6 +40,7 @@ def naive(histories: list[list[int]]) -> Any:
 histories_of_all = st.lists(st.lists(st.integers(1, N_ITEMS - 1), min_size=1, max_size=30), min_size=1, max_size=9)
 
 
+@settings(max_examples=40, deadline=None)
 @given(histories=histories_of_all, at_once=st.sampled_from([1, 60, 1 << 23]))
 def test_the_table_is_that_of_its_definition_however_it_is_counted(histories: list[list[int]], at_once: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
@@ -48,6 +49,7 @@ def test_the_table_is_that_of_its_definition_however_it_is_counted(histories: li
     assert np.allclose(table.toarray(), naive(histories), rtol=1e-3)
 
 
+@settings(max_examples=40, deadline=None)
 @given(histories=histories_of_all)
 def test_the_strongest_followers_of_an_item_are_kept(histories: list[list[int]]) -> None:
     whole, table = naive(histories), count_transitions(*flat(histories), N_ITEMS, width=2)
@@ -58,6 +60,7 @@ def test_the_strongest_followers_of_an_item_are_kept(histories: list[list[int]])
         assert not len(kept) or whole[i, kept].min() >= left_out.max() - 1e-12
 
 
+@settings(max_examples=40, deadline=None)
 @given(histories=histories_of_all, later=st.integers(0, N_ITEMS - 1))
 def test_a_history_is_followed_by_what_followed_its_items_the_latest_most_whatever_comes_later(
     histories: list[list[int]], later: int

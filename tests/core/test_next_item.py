@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from recbole_bert4rec.core.objectives import TrainingBatch, next_items, read_las
 from recbole_bert4rec.core.transformer import attended
 from recbole_bert4rec.system.constants import LOSSES
 from recbole_bert4rec.system.errors import UserError
-from tests.helpers.data import histories_to_rows, overlapping_histories, padded
+from tests.helpers.data import benchmark_files, histories_to_rows, overlapping_histories, padded
 from tests.helpers.runs import MRR_OF_3, make_config, make_trainer, prepare
 
 MASK = 99
@@ -106,15 +107,13 @@ def model_and_batch(write_inter: Any, **options: Any) -> tuple[Any, Any]:
     return model, next(iter(train))
 
 
-@pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize(
-    "options",
+    ("loss", "options"),
     [
-        {"objective": "next"},
-        {"objective": "prefix", "prefix_share": 1.0},
-        {"objective": "prefix", "prefix_share": 0.5},
+        ("CE", {"objective": "next"}),
+        ("CE", {"objective": "prefix", "prefix_share": 1.0}),
+        *((loss, {"objective": "prefix", "prefix_share": 0.5}) for loss in LOSSES),
     ],
-    ids=["next", "prefix", "half"],
 )
 def test_nothing_after_its_label_changes_the_loss_of_a_position(
     loss: str, options: dict[str, Any], write_inter: Any
@@ -187,43 +186,20 @@ def test_forward_shows_each_position_what_it_sees_when_the_model_ranks_which_is_
 @pytest.mark.parametrize("share", [1.0, 0.5])
 def test_sliding_windows_label_every_item_but_a_users_first(share: float, write_inter: Any) -> None:
     rows = [(user, f"i{t % 17}", t) for user in "abcd" for t in range(31)]
-    config = make_config(
-        **{**write_inter(rows), **SMALL, "MAX_ITEM_LIST_LENGTH": 6},
-        objective="next",
-        window="sliding",
-        prop_sliding_window=share,
-    )
-    _, train, _, _ = prepare(config)
-    begin, length = train._windows
-    starts = train._dataset.sequences.offsets
-    labelled = {int(b) + t for b, n in zip(begin, length, strict=True) for t in range(1, int(n))}
-    wanted = {int(start) + t for start in starts[1:-1] for t in range(1, 29)}
-    assert labelled == wanted
+    options = {**write_inter(rows), **SMALL, "MAX_ITEM_LIST_LENGTH": 6, "prop_sliding_window": share}
+    _, train, _, _ = prepare(make_config(**options, objective="next", window="sliding"))
+    labelled = {int(b) + t for b, n in zip(*train._windows, strict=True) for t in range(1, int(n))}
+    assert labelled == {int(start) + t for start in train._dataset.sequences.offsets[1:-1] for t in range(1, 29)}
 
 
-def test_sequences_without_anything_before_them_are_left_out_or_refused(tmp_path: Any) -> None:
-    folder = tmp_path / "data" / "toy"
-    folder.mkdir(parents=True)
-    head = "user_id:token\titem_id_list:token_seq\titem_id:token"
+def test_sequences_without_anything_before_them_are_left_out_or_refused(tmp_path: Path) -> None:
     rows = {"train": ["u1\t\ti1", "u2\ti1 i2\ti3"], "valid": ["u1\ti1\ti2"], "test": ["u1\ti1 i2\ti3"]}
-    options = {
-        "dataset": "toy",
-        "data_path": str(tmp_path / "data"),
-        "benchmark_filename": ["train", "valid", "test"],
-        "alias_of_item_id": ["item_id_list"],
-        "load_col": {"inter": ["user_id", "item_id_list", "item_id"]},
-        "topk": [1],
-        "metrics": ["MRR"],
-        "valid_metric": "MRR@1",
-        "objective": "next",
-    }
-    for part, lines in rows.items():
-        (folder / f"toy.{part}.inter").write_text("\n".join([head, *lines]) + "\n")
-    _, train, _, _ = prepare(make_config(**options))
+    options = {**benchmark_files(tmp_path, rows), "topk": [1], "metrics": ["MRR"], "valid_metric": "MRR@1"}
+    _, train, _, _ = prepare(make_config(**options, objective="next"))
     assert sum(len(batch) for batch in train) == 1
-    (folder / "toy.train.inter").write_text(f"{head}\nu1\t\ti1\nu2\t\ti3\n")
+    benchmark_files(tmp_path, {"train": ["u1\t\ti1", "u2\t\ti3"]})
     with pytest.raises(UserError, match="more than 1 item"):
-        prepare(make_config(**options))
+        prepare(make_config(**options, objective="next"))
 
 
 def test_a_loss_that_seen_bias_cannot_join_turns_its_default_off() -> None:

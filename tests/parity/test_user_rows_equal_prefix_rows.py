@@ -50,8 +50,7 @@ def test_gradients_are_those_of_the_prefix_rows(model: str, write_inter: Any) ->
         torch.testing.assert_close(found[1][1][name], gradient, atol=1e-5, rtol=1e-4, msg=name)
 
 
-@pytest.mark.parametrize("model", ["SASRec", "GRU4Rec"])
-@pytest.mark.parametrize("mode", ["full", "pop5"])
+@pytest.mark.parametrize(("model", "mode"), [("SASRec", "full"), ("GRU4Rec", "pop5")])
 def test_they_are_judged_on_the_same_rows(model: str, mode: str, write_inter: Any) -> None:
     options = {**SMALL, **write_inter(histories_to_rows(HISTORIES))}
     results = []
@@ -64,7 +63,7 @@ def test_they_are_judged_on_the_same_rows(model: str, mode: str, write_inter: An
     assert results[0] == results[1]
 
 
-@pytest.mark.parametrize("length", [4, 10, 11, 12, 13, 21, 22, 35])
+@pytest.mark.parametrize("length", [4, 11, 12, 22, 35])
 def test_every_label_of_a_history_is_trained_once(length: int, write_inter: Any) -> None:
     data = write_inter([(user, f"i{t % 17}", t) for user in "abcd" for t in range(length)])
     options = {**SMALL, **data, "train_batch_size": 20, "MAX_ITEM_LIST_LENGTH": 10}
@@ -101,10 +100,8 @@ def test_a_data_set_is_saved_and_read_again_with_its_rows(write_inter: Any) -> N
     prepare(config)
     (file,) = Path("saved").glob("*.pth")
     assert "BERT4RecDataset" in file.name
-    again = make_config(
-        "SASRec", **SMALL, **data, training_rows="user", dataset_save_path=str(file), trust_pickles=True
-    )
-    _, train, _, _ = prepare(again)
+    data |= {"training_rows": "user", "dataset_save_path": str(file), "trust_pickles": True}
+    _, train, _, _ = prepare(make_config("SASRec", **SMALL, **data))
     assert len(train.users) == len(HISTORIES)
 
 
