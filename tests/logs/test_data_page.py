@@ -37,7 +37,7 @@ def test_the_commands_of_the_page_on_data_do_what_it_says() -> None:
 def test_files_of_sequences_and_of_pairs_become_the_atomic_files_that_the_page_says() -> None:
     Path("LastFM.txt").write_text("1 5 7 5\n2 7 9\n")
     Path("beauty.txt").write_text("1 5\n1 7\n1 5\n2 7\n2 9\n")
-    for commands in blocks("bash")[3:]:
+    for commands in blocks("bash")[3:5]:
         subprocess.run(["bash", "-ec", commands], check=True)
     rows = [["user_id:token", "item_id:token", "timestamp:float"]]
     rows += [[*"151"], [*"172"], [*"153"], [*"271"], [*"292"]]
