@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 from recbole.data.dataloader import FullSortEvalDataLoader
 from recbole.evaluator import Collector, Evaluator
 from recbole.trainer import Trainer
@@ -110,42 +111,37 @@ def test_candidates_seen_before_are_out_of_the_ranking_but_never_a_target(write_
         _, train, _, test = prepare(config)
         trainer = with_spread_scores(config, train)
         trainer.model.eval()
-        np.random.seed(2)
-        batches = list(test)
         hits = []
-        for rows, (_, candidates), *_ in batches:
+        np.random.seed(2)
+        for rows, (_, candidates), *_ in test:
             scores = trainer.model.full_sort_predict(rows)
             seen = test.dataset.sequences.seen(rows["user_id"], rows["target_position"])
             removed = set(zip(*(t.tolist() for t in seen), strict=True)) if exclude_seen else set()
-            for row, items in enumerate(candidates.tolist()):
-                rivals = {item for item in items[1:] if (row, item) not in removed} - {items[0]}
-                hits.append(sum(scores[row, rival] > scores[row, items[0]] for rival in rivals) < 3)
+            for row, (target, *others) in enumerate(candidates.tolist()):
+                rivals = {item for item in others if (row, item) not in removed} - {target}
+                hits.append(sum(scores[row, rival] > scores[row, target] for rival in rivals) < 3)
         np.random.seed(2)
-        ours = trainer.evaluate(test, load_best_model=False)
-        assert ours["hit@3"] == pytest.approx(np.mean(hits), abs=1e-9)
-        results.append(ours["mrr@10"])
-    assert results[1] > results[0]
+        results.append(trainer.evaluate(test, load_best_model=False))
+        assert results[-1]["hit@3"] == pytest.approx(np.mean(hits), abs=1e-9)
+    assert results[1]["mrr@10"] > results[0]["mrr@10"]
 
 
 def test_labelled_rows_are_judged_by_sigmoid_scores(write_inter: Any) -> None:
     draw = random.Random(4)
     header = "user_id:token\titem_id:token\ttimestamp:float\trating:float"
     rows = [(f"u{u}", f"i{draw.randrange(30)}", t, draw.randrange(1, 6)) for u in range(40) for t in range(6)]
-    columns = {"inter": ["user_id", "item_id", "timestamp", "rating"]}
-    options = {**write_inter(rows, header=header), "load_col": columns, "threshold": {"rating": 3}}
+    options = {**write_inter(rows, header=header), "load_col": {"inter": [*COLUMNS["inter"], "rating"]}}
+    options |= {"threshold": {"rating": 3}, "metrics": ["AUC", "LogLoss"], "valid_metric": "AUC"}
     arguments = {"split": SPLITS[0], "order": "TO", "group_by": "user", "mode": "labeled"}
-    options |= {"metrics": ["AUC", "LogLoss"], "valid_metric": "AUC", "eval_args": arguments}
-    config = make_config("BERT4Rec", metric_decimal_place=10, **options)
+    config = make_config("BERT4Rec", metric_decimal_place=10, eval_args=arguments, **options)
     _, train, _, test = prepare(config)
     trainer = with_spread_scores(config, train)
     ours = trainer.evaluate(test, load_best_model=False)
     interaction = test.dataset[np.arange(len(test.dataset))]
-    probability = torch.sigmoid(trainer.model.predict(interaction)).detach().double()
-    label = interaction["label"].double()
-    wins = (probability[label == 1][:, None] > probability[label == 0]).double().mean()
-    log_loss = torch.nn.functional.binary_cross_entropy(probability, label)
+    label, found = interaction["label"].double(), torch.sigmoid(trainer.model.predict(interaction)).detach().double()
+    wins = (found[label == 1][:, None] > found[label == 0]).double().mean()
     assert ours["auc"] == pytest.approx(float(wins), abs=1e-6)
-    assert ours["logloss"] == pytest.approx(float(log_loss), abs=1e-6)
+    assert ours["logloss"] == pytest.approx(float(F.binary_cross_entropy(found, label)), abs=1e-6)
 
 
 def candidates_of(batch: Any) -> list[tuple[int, list[int]]]:

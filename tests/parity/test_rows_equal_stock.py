@@ -43,11 +43,8 @@ def assert_equal_rows(ours: Any, stock: Any, timed: bool = True) -> None:
         rows, theirs = a[np.arange(len(a))], b[np.arange(len(b))]
         for field in ("user_id", "item_id", "item_id_list", "item_length", *["timestamp"][:timed]):
             assert torch.equal(rows[field], theirs[field]), field
-        assert a.item_counter == b.item_counter
-        assert a.user_counter == b.user_counter
-        assert a.inter_num == b.inter_num
-        assert a.avg_actions_of_users == b.avg_actions_of_users
-        assert a.sparsity == b.sparsity
+        for name in ("item_counter", "user_counter", "inter_num", "avg_actions_of_users", "sparsity"):
+            assert getattr(a, name) == getattr(b, name), name
         assert str(a).split("Remain")[0] == str(b).split("Remain")[0]
         assert (a.inter_matrix("csr") != b.inter_matrix("csr")).nnz == 0
 
@@ -63,9 +60,7 @@ def test_rows_with_ties_duplicates_and_short_histories_equal_stock(
     split: dict[str, Any], group_by: str | None, write_inter: Any
 ) -> None:
     draw = random.Random(5)
-    rows = [
-        (f"u{user}", f"i{draw.randrange(30)}", draw.randrange(60)) for user in range(40) for _ in range(1 + user % 9)
-    ]
+    rows = [(f"u{u}", f"i{draw.randrange(30)}", draw.randrange(60)) for u in range(40) for _ in range(1 + u % 9)]
     draw.shuffle(rows)
     assert_equal_rows(*both({**write_inter(rows), "MAX_ITEM_LIST_LENGTH": 4}, split, group_by))
 
