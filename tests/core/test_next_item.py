@@ -66,22 +66,22 @@ def test_the_last_items_of_a_history_are_shown_and_the_last_is_read(sequences: l
 def test_what_a_position_has_seen_are_the_items_that_it_attends_to(
     sequences: list[list[int]], share: float, causal: bool
 ) -> None:
-    item_seq, lengths = padded(sequences)
-    shown = next_items(item_seq, lengths, generator(), share)
+    shown = next_items(*padded(sequences), generator(), share)
     masked = (torch.rand(shown.item_seq.shape, generator=generator()) < 0.5) & (shown.item_seq > 0)
     shown = shown._replace(item_seq=shown.item_seq.masked_fill(masked, MASK))
-    if not causal:
-        shown = shown._replace(two_sided=None)
-    expected = []
     width = shown.item_seq.shape[1]
-    everything = torch.ones(len(sequences), width, width, dtype=torch.bool)
-    mask = everything if shown.two_sided is None else attended(shown.two_sided, width)
-    for index, (row, column) in enumerate(zip(shown.rows.tolist(), shown.columns.tolist(), strict=True)):
-        visible = {item for item, seen in zip(shown.item_seq[row].tolist(), mask[row, column], strict=True) if seen}
-        expected += [(index, item) for item in visible - {0, MASK}]
+    mask = torch.ones(len(sequences), width, width, dtype=torch.bool)
+    if causal:
+        assert shown.two_sided is not None
+        mask = attended(shown.two_sided, width)
+    else:
+        shown = shown._replace(two_sided=None)
+    expected = set()
+    for index, (row, column) in enumerate(zip(shown.rows, shown.columns, strict=True)):
+        visible = shown.item_seq[row][mask[row, column].expand(width)].tolist()
+        expected |= {(index, item) for item in visible if item not in (0, MASK)}
     read, items = seen_pairs(shown, MASK)
-    found = list(zip(read.tolist(), items.tolist(), strict=True))
-    assert sorted(found) == sorted(expected)
+    assert sorted(zip(read.tolist(), items.tolist(), strict=True)) == sorted(expected)
     assert read.tolist() == sorted(read.tolist())
 
 
@@ -168,19 +168,18 @@ def test_positions_from_the_end_are_for_cloze_alone(objective: str) -> None:
         make_config(objective=objective, position="end")
 
 
+@pytest.mark.parametrize(("objective", "blind"), [("next", True), ("prefix", False), ("cloze", False)])
 def test_forward_shows_each_position_what_it_sees_when_the_model_ranks_which_is_causal_for_next_alone(
-    write_inter: Any,
+    objective: str, blind: bool, write_inter: Any
 ) -> None:
-    items = torch.tensor([[1, 2, 3, 4, 5]])
-    for objective, blind in {"next": True, "prefix": False, "cloze": False}.items():
-        model, _ = model_and_batch(write_inter, objective=objective)
-        model.eval()
-        with torch.no_grad():
-            before, after = model(items), model(torch.tensor([[1, 2, 3, 7, 8]]))
-            assert torch.equal(before[0, :3], after[0, :3]) is blind
-            asked = [model.objective.ask(one, torch.tensor([5])) for one in (items, torch.tensor([[1, 7, 3, 4, 5]]))]
-            first = [model.encoder(one.item_seq, two_sided=one.two_sided)[0, 0] for one in asked]
-            assert torch.equal(*first) is blind
+    model, _ = model_and_batch(write_inter, objective=objective)
+    items, model = torch.tensor([[1, 2, 3, 4, 5]]), model.eval()
+    with torch.no_grad():
+        before, after = model(items), model(torch.tensor([[1, 2, 3, 7, 8]]))
+        assert torch.equal(before[0, :3], after[0, :3]) is blind
+        asked = [model.objective.ask(one, torch.tensor([5])) for one in (items, torch.tensor([[1, 7, 3, 4, 5]]))]
+        first = [model.encoder(one.item_seq, two_sided=one.two_sided)[0, 0] for one in asked]
+        assert torch.equal(*first) is blind
 
 
 @pytest.mark.parametrize("share", [1.0, 0.5])

@@ -77,9 +77,8 @@ def test_a_row_follows_its_definition_step_by_step_and_one_that_no_step_touches_
     row, mean, square = before[1].detach().double(), torch.zeros(3).double(), torch.zeros(3).double()
     touched = [True, False, False, True, True, False, True]
     for number, (rate, now) in enumerate(zip(RATES, touched, strict=True), start=1):
-        weights = torch.linspace(-1, 2, 3).double() if now else torch.zeros(3).double()
         step(ours, lazy, [1] if now else [0], rate, sparse=True)
-        gradient = 2 * row * weights.square()
+        gradient = 2 * now * row * torch.linspace(-1, 2, 3).double().square()
         row = row * (1 - rate * DECAY)
         mean, square = 0.9 * mean + 0.1 * gradient, 0.999 * square + 0.001 * gradient.square()
         if now:
