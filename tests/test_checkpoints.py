@@ -19,6 +19,7 @@ from recbole_bert4rec import checkpoints
 from recbole_bert4rec.plugin.config import plain_config, stored_config
 from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.training.run import run
+from tests.helpers.data import inter_writer
 from tests.helpers.runs import make_config, make_trainer, prepare
 
 
@@ -38,13 +39,9 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return Path(trainer.saved_model_file)
 
 
-def toy(folder: Path, first: str = "") -> dict[str, Any]:
-    """A data set of twelve items in a folder; ``first`` is a row before all others."""
-    rows = [f"u{u}\ti{(u + t) % 12}\t{t}" for u in range(12) for t in range(6)]
-    (folder / "data" / "toy").mkdir(parents=True, exist_ok=True)
-    lines = ["user_id:token\titem_id:token\ttimestamp:float", *([first] if first else []), *rows]
-    (folder / "data" / "toy" / "toy.inter").write_text("\n".join(lines) + "\n")
-    return {"dataset": "toy", "data_path": str(folder / "data")}
+def toy(folder: Path) -> dict[str, Any]:
+    """A data set of twelve items in a folder."""
+    return inter_writer(folder)([(f"u{u}", f"i{(u + t) % 12}", t) for u in range(12) for t in range(6)])
 
 
 def changed(trained: Path, path: Path, /, **entries: Any) -> Path:
@@ -63,61 +60,48 @@ def test_a_checkpoint_is_read_by_torch_with_weights_only(trained: Path) -> None:
 
 
 H, INNER, WINDOW, ITEMS = 8, 16, 6, 13  # sizes that no other size equals; padding is an item
-BLOCK = {
-    "attention.query_key_value": (3 * H, H),
-    "attention.output": (H, H),
-    "attention.norm": (H,),
-    "feed_forward.inner": (INNER, H),
-    "feed_forward.output": (H, INNER),
-    "feed_forward.norm": (H,),
-}
-LAYER = {f"layers.0.{name}": shape for name, shape in BLOCK.items()}
+ATTENTION = {"query_key_value": (3 * H, H), "output": (H, H), "norm": (H,)}
+FEED_FORWARD = {"inner": (INNER, H), "output": (H, INNER), "norm": (H,)}
+PARTS = {"attention": ATTENTION, "feed_forward": FEED_FORWARD}
+LAYER = {f"layers.0.{part}.{name}": shape for part, shapes in PARTS.items() for name, shape in shapes.items()}
 EMBEDDED = {"output_bias": (ITEMS,), "item_embedding.weight": (ITEMS + 1, H)}
 NORM, HEAD = {"embedding_norm": (H,)}, {"head": (H, H), "head_norm": (H,)}
 FEATURES = {"features.values_0": (ITEMS + 1, 1), "features.tables.0.weight": (3, H)}
 BIASES = {"position_bias.bias": (2, 2 * WINDOW - 1)}
-PAPER = {"position": "start", "output_projection": True, "seen_bias": False}
-PLUS = {"position": "relative", "output_projection": True, "seen_bias": True, "norm": "pre"}
-PLUS["selected_features"] = ["class"]
+PAPER = {"model": "BERT4Rec", "position": "start", "seen_bias": False}
+PLUS = {"model": "BERT4RecPlus", "position": "relative", "norm": "pre", "selected_features": ["class"]}
 
 
 def pairs(modules: dict[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
     """The weight and the bias of each module, by the shape of the weight."""
-    named = {}
-    for module, shape in modules.items():
-        named |= {f"{module}.weight": shape, f"{module}.bias": shape[:1]}
-    return named
+    return {
+        f"{name}.{kind}": own
+        for name, shape in modules.items()
+        for kind, own in (("weight", shape), ("bias", shape[:1]))
+    }
 
 
 @pytest.mark.parametrize(
-    ("model", "options", "own", "of_the_encoder"),
+    ("options", "wanted"),
     [
-        ("BERT4Rec", PAPER, {}, {**EMBEDDED, "position_embedding.weight": (WINDOW, H), **pairs(NORM | LAYER | HEAD)}),
-        (
-            "BERT4RecPlus",
-            PLUS,
-            {"seen_bias": ()},
-            {**EMBEDDED, **FEATURES, **pairs(NORM | LAYER | {"last_norm": (H,)} | HEAD), **BIASES},
-        ),
+        (PAPER, {**EMBEDDED, "position_embedding.weight": (WINDOW, H), **pairs(NORM | LAYER | HEAD)}),
+        (PLUS, {**EMBEDDED, **FEATURES, **pairs(NORM | LAYER | {"last_norm": (H,)} | HEAD), **BIASES}),
     ],
+    ids=["BERT4Rec", "BERT4RecPlus"],
 )
 def test_names_shapes_and_order_of_the_weights_are_those_of_the_checkpoints_of_before(
-    tmp_path: Path,
-    model: str,
-    options: dict[str, Any],
-    own: dict[str, tuple[int, ...]],
-    of_the_encoder: dict[str, tuple[int, ...]],
+    tmp_path: Path, options: dict[str, Any], wanted: dict[str, tuple[int, ...]]
 ) -> None:
     data = toy(tmp_path)
     lines = ["item_id:token\tclass:token_seq", *(f"i{item}\tc{item % 2}" for item in range(12))]
     (tmp_path / "data" / "toy" / "toy.item").write_text("\n".join(lines) + "\n")
     data["load_col"] = {"inter": ["user_id", "item_id", "timestamp"], "item": ["item_id", "class"]}
     sizes = {"hidden_size": H, "inner_size": INNER, "n_layers": 1, "n_heads": 2, "MAX_ITEM_LIST_LENGTH": WINDOW}
-    config = make_config(model, **sizes, **data, **options)
-    _, train, _, _ = prepare(config)
-    weights = {name: tuple(weight.shape) for name, weight in make_trainer(config, train).model.state_dict().items()}
-    wanted = {**own, "item_digest": (), **{f"encoder.{name}": shape for name, shape in of_the_encoder.items()}}
-    assert list(weights.items()) == list(wanted.items())
+    config = make_config(**sizes, **data, **{"seen_bias": True, "output_projection": True, **options})
+    model = make_trainer(config, prepare(config)[1]).model
+    own = {"seen_bias": ()} if options is PLUS else {}
+    wanted = {**own, "item_digest": (), **{f"encoder.{name}": shape for name, shape in wanted.items()}}
+    assert [(name, tuple(weight.shape)) for name, weight in model.state_dict().items()] == [*wanted.items()]
 
 
 @pytest.mark.parametrize(("damage", "where"), [("cut", 0.3), ("cut", 0.99), *(("flip", number) for number in range(5))])
@@ -239,13 +223,16 @@ def test_a_checkpoint_makes_nobody_read_a_pickle(
 def test_load_data_and_model_refuses_the_same_items_in_another_order_another_number_and_others(
     trained: Path, tmp_path: Path
 ) -> None:
-    config = torch.load(trained, weights_only=True)["config"]
-    file = changed(trained, tmp_path / "a.pth", config={**config, **toy(tmp_path)})
-    data = tmp_path / "data" / "toy" / "toy.inter"
-    for first in ("u0\ti7\t-1", "u0\tnew\t-1"):
-        toy(tmp_path, first=first)
+    config = {**torch.load(trained, weights_only=True)["config"], **toy(tmp_path)}
+    file, data = changed(trained, tmp_path / "a.pth", config=config), tmp_path / "data" / "toy" / "toy.inter"
+    load_data_and_model(str(file))
+    plain = data.read_text()
+    first, *rest = plain.splitlines()
+    for text in (
+        "\n".join([first, "u0\ti7\t-1", *rest]),
+        "\n".join([first, "u0\tnew\t-1", *rest]),
+        plain.replace("\ti5\t", "\tother\t"),
+    ):
+        data.write_text(text + "\n")
         with pytest.raises(UserError, match=r"a\.pth"):
             load_data_and_model(str(file))
-    data.write_text(data.read_text().replace("\tnew\t", "\ti0\t").replace("\ti5\t", "\tother\t"))
-    with pytest.raises(UserError, match=r"a\.pth"):
-        load_data_and_model(str(file))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -37,21 +38,9 @@ def naive_around(sublayer: Any, options: EncoderOptions, hidden: torch.Tensor, m
     return rest + made_of(norm(hidden)) if options.norm == "pre" else norm(rest + made_of(hidden))
 
 
-def by_the_paper(twin: torch.nn.Module, layer: torch.nn.Module, *inputs: torch.Tensor) -> torch.Tensor:
+def by_the_paper(twin: torch.nn.Module, layer: torch.nn.Module, *inputs: torch.Tensor, **more: Any) -> torch.Tensor:
     """Apply a layer of core/reference.py with the weights of one of ours."""
-    return functional_call(twin, dict(layer.named_parameters()), inputs)
-
-
-def naive_attention(layer: Any, options: EncoderOptions, hidden: torch.Tensor, present: torch.Tensor) -> torch.Tensor:
-    """Equations 1 and 2."""
-    return by_the_paper(reference.MultiHeadAttention(options.hidden_size, options.n_heads), layer, hidden, present)
-
-
-def naive_feed_forward(layer: Any, options: EncoderOptions, hidden: torch.Tensor) -> torch.Tensor:
-    """Equation 3, with another activation where the options name one."""
-    if options.hidden_act == "gelu":
-        return by_the_paper(reference.FeedForward(options.hidden_size, options.inner_size), layer, hidden)
-    return layer.output(layer.activation(layer.inner(hidden)))
+    return functional_call(twin, dict(layer.named_parameters()), inputs, more)
 
 
 def naive_encoder(encoder: BERT4RecEncoder, item_seq: torch.Tensor) -> torch.Tensor:
@@ -63,12 +52,16 @@ def naive_encoder(encoder: BERT4RecEncoder, item_seq: torch.Tensor) -> torch.Ten
     if options.position != "none":
         hidden = hidden + encoder.position_embedding(position)
     hidden = encoder.embedding_norm(hidden)
+    attention = reference.MultiHeadAttention(options.hidden_size, options.n_heads)  # equations 1 and 2
     for layer in encoder.layers:
-        attend = partial(naive_attention, layer.attention, options, present=present)
+        attend = partial(by_the_paper, attention, layer.attention, present=present)
         hidden = naive_around(layer.attention, options, hidden, attend)
         if "feed_forward" not in options.ablate:
-            transform = partial(naive_feed_forward, layer.feed_forward, options)
-            hidden = naive_around(layer.feed_forward, options, hidden, transform)
+            own = layer.feed_forward
+            network = partial(by_the_paper, reference.FeedForward(options.hidden_size, options.inner_size), own)
+            if options.hidden_act != "gelu":  # equation 3 with another activation
+                network = lambda x, own=own: own.output(own.activation(own.inner(x)))  # noqa: E731
+            hidden = naive_around(own, options, hidden, network)
     return encoder.last_norm(hidden) if options.norm == "pre" else hidden
 
 
@@ -97,9 +90,8 @@ def test_attention_is_equation_2_with_a_mask_that_is_learnt_too(
     found, wanted = attention(*inputs, 2, mask), naive_heads(*inputs, mask)
     torch.testing.assert_close(found, wanted)
     factor = torch.randn(found.shape)
-    gradients = (torch.autograd.grad((one * factor).sum(), asked, retain_graph=True) for one in (found, wanted))
-    for ours, twin in zip(*gradients, strict=True):
-        torch.testing.assert_close(ours, twin, rtol=1e-4, atol=1e-5)
+    ours, twins = (torch.autograd.grad((one * factor).sum(), asked, retain_graph=True) for one in (found, wanted))
+    torch.testing.assert_close(ours, twins, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("learnt", [False, True])
@@ -107,6 +99,17 @@ def test_dropout_of_attention_changes_with_each_draw(learnt: bool) -> None:
     rows, mask = torch.randn(2, 3, 6), torch.zeros(1, 1, 1, 3, requires_grad=learnt)
     first, second = (attention(rows, rows, rows, 2, mask, dropout=0.5) for _ in range(2))
     assert not torch.equal(first, second)
+
+
+def made(seed: int = 0, **options: Any) -> BERT4RecEncoder:
+    """An encoder that does not train, with other options than those above."""
+    torch.manual_seed(seed)
+    return BERT4RecEncoder(replace(OPTIONS, **options)).eval()
+
+
+def learnt_of(encoder: BERT4RecEncoder) -> list[torch.nn.Parameter]:
+    """The weights below the output."""
+    return [weight for name, weight in encoder.named_parameters() if not name.startswith(("head", "output_bias"))]
 
 
 VARIANTS = [
@@ -120,17 +123,13 @@ VARIANTS = [
 
 @pytest.mark.parametrize("variant", VARIANTS, ids=str)
 def test_the_encoder_equals_the_equations_gradients_too(variant: dict[str, Any]) -> None:
-    torch.manual_seed(0)
-    encoder = BERT4RecEncoder(EncoderOptions(**{**OPTIONS.__dict__, **variant})).eval().double()
+    encoder = made(**variant).double()
     torch.nn.init.normal_(encoder.embedding_norm.weight)  # else norm after norm would change nothing
     item_seq = torch.tensor([[3, 20, 5, 0, 0], [1, 2, 3, 4, 20]])
     fast, naive = encoder(item_seq)[item_seq != 0], naive_encoder(encoder, item_seq)[item_seq != 0]
     torch.testing.assert_close(fast, naive, atol=1e-9, rtol=1e-7)
-    parameters = [p for n, p in encoder.named_parameters() if not n.startswith(("head", "output_bias"))]
-    ours = torch.autograd.grad((fast**2).sum(), parameters)
-    twins = torch.autograd.grad((naive**2).sum(), parameters)
-    for gradient, twin in zip(ours, twins, strict=True):
-        torch.testing.assert_close(gradient, twin, atol=1e-7, rtol=1e-7)
+    ours, twins = (torch.autograd.grad((one**2).sum(), learnt_of(encoder)) for one in (fast, naive))
+    torch.testing.assert_close(ours, twins, atol=1e-7, rtol=1e-7)
 
 
 @settings(deadline=None)  # the first call of torch takes long
@@ -138,24 +137,18 @@ def test_the_encoder_equals_the_equations_gradients_too(variant: dict[str, Any])
 def test_any_choice_of_query_positions_equals_those_of_the_whole_gradients_too(
     seed: int, norm: str, position: str, causal: bool
 ) -> None:
-    torch.manual_seed(seed)
-    options = {**OPTIONS.__dict__, "norm": norm, "position": position}
-    encoder = BERT4RecEncoder(EncoderOptions(**options)).eval().double()
+    encoder = made(seed, norm=norm, position=position).double()
     batch, length = (int(torch.randint(1, 6, ())), int(torch.randint(1, 9, ())))
     sequences = torch.randint(1, 21, (batch, length))
     sequences[torch.arange(length) > torch.randint(0, length, (batch, 1))] = 0  # padding
     chosen = ((torch.rand(batch, length) < 0.4) & (sequences > 0)).nonzero()
     chosen = chosen[torch.randperm(len(chosen))] if len(chosen) else torch.tensor([[batch - 1, 0]])
-    positions = (chosen[:, 0], chosen[:, 1])
-    parameters = [p for n, p in encoder.named_parameters() if not n.startswith(("head", "output_bias"))]
-    factor = torch.arange(1.0, len(chosen) + 1)[:, None]
-    results = []
+    positions, factor = (chosen[:, 0], chosen[:, 1]), torch.arange(1.0, len(chosen) + 1)[:, None]
     two_sided = torch.randint(1, length + 1, (batch,)) if causal else None
-    both = encoder(sequences, positions, two_sided), encoder(sequences, two_sided=two_sided)[positions]
-    for hidden in both:
-        results.append([hidden, *torch.autograd.grad((hidden**2 * factor).sum(), parameters)])
-    for ours, twin in zip(*results, strict=True):
-        torch.testing.assert_close(ours, twin, atol=1e-7, rtol=1e-7)
+    found, wanted = encoder(sequences, positions, two_sided), encoder(sequences, two_sided=two_sided)[positions]
+    torch.testing.assert_close(found, wanted, atol=1e-7, rtol=1e-7)
+    ours, twins = (torch.autograd.grad((one**2 * factor).sum(), learnt_of(encoder)) for one in (found, wanted))
+    torch.testing.assert_close(ours, twins, atol=1e-7, rtol=1e-7)
 
 
 def test_weights_start_truncated_normal_and_padding_at_zero() -> None:
@@ -168,20 +161,13 @@ def test_weights_start_truncated_normal_and_padding_at_zero() -> None:
 
 
 def test_an_identity_start_lets_values_through_and_changes_no_other_weight() -> None:
-    encoders = {}
-    for start in ("random", "identity"):
-        torch.manual_seed(0)
-        encoders[start] = BERT4RecEncoder(EncoderOptions(**{**OPTIONS.__dict__, "value_init": start}))
-    plain, started = (dict(encoder.named_parameters()) for encoder in encoders.values())
+    plain, started = (dict(made(value_init=start).named_parameters()) for start in ("random", "identity"))
     for name, weight in plain.items():
-        added = started[name] - weight
-        if name.endswith("query_key_value.weight"):
-            assert added[:24].abs().max() == 0
-            added = added[24:]
-        identity = name.endswith(("query_key_value.weight", "attention.output.weight"))
-        assert torch.allclose(added, torch.eye(12) if identity else torch.zeros_like(weight), atol=1e-6), name
-    layer = encoders["identity"].eval().layers[0].attention
-    hidden = torch.randn(1, 5, 12)
+        wanted = torch.zeros_like(weight)
+        if name.endswith(("query_key_value.weight", "attention.output.weight")):
+            wanted[-12:] = torch.eye(12)
+        torch.testing.assert_close(started[name] - weight, wanted, msg=name, atol=1e-6, rtol=0)
+    layer, hidden = made(value_init="identity").layers[0].attention, torch.randn(1, 5, 12)
     average = hidden + hidden.mean(1, keepdim=True)  # queries and keys near 0 attend to all alike
     assert F.cosine_similarity(layer(hidden, torch.zeros(1, 1, 1, 5)), layer.norm(average), dim=-1).min() > 0.97
 
@@ -197,7 +183,7 @@ def test_a_bias_from_frequencies_predicts_them_without_a_history() -> None:
 
 
 @pytest.mark.parametrize("p", [0.1, 0.5, 0.9])
-def test_dropout_zeroes_a_share_p_of_elements_independently_and_keeps_the_mean(p: float) -> None:
+def test_dropout_zeroes_a_share_p_of_elements_independently_keeps_the_mean_and_is_off_in_evaluation(p: float) -> None:
     torch.manual_seed(0)
     ones = torch.ones(12_000, 8, requires_grad=True)
     dropped = Dropout(p)(ones)
@@ -206,48 +192,42 @@ def test_dropout_zeroes_a_share_p_of_elements_independently_and_keeps_the_mean(p
     assert torch.equal(torch.autograd.grad(dropped.sum(), ones)[0], dropped.detach())
     correlation = torch.corrcoef((dropped != 0).float().T) - torch.eye(8)
     assert correlation.abs().max() < 0.06
-
-
-def test_dropout_is_off_in_evaluation_and_at_zero() -> None:
-    hidden = torch.randn(3, 4)
-    assert Dropout(0.5).eval()(hidden) is hidden
-    assert Dropout(0.0)(hidden) is hidden
+    assert Dropout(p).eval()(ones) is ones
+    assert Dropout(0.0)(ones) is ones
 
 
 def test_relative_positions_are_a_number_for_each_head_and_distance() -> None:
-    torch.manual_seed(0)
-    encoder = BERT4RecEncoder(EncoderOptions(**{**OPTIONS.__dict__, "position": "relative"})).eval()
+    encoder = made(position="relative")
     assert encoder.position_embedding is None
     assert encoder.position_bias is not None
     sequences = torch.tensor([[3, 4, 5, 6, 7, 8, 9, 10], [11, 12, 13, 0, 0, 0, 0, 0]])
-    shuffled = sequences[:1].flip(1)
     with torch.no_grad():
-        assert torch.allclose(encoder(sequences[:1])[0], encoder(shuffled)[0].flip(0), atol=1e-6)  # a set, so far
+        torch.testing.assert_close(
+            encoder(sequences[:1])[0], encoder(sequences[:1].flip(1))[0].flip(0)
+        )  # a set, so far
         torch.nn.init.normal_(encoder.position_bias.bias)
-        plain = encoder(sequences)
-        for head, layer in enumerate([encoder.position_bias.bias[n] for n in range(3)]):
-            for query, key in [(0, 7), (5, 2), (4, 4)]:
-                assert encoder.position_bias(8)[head, query, key] == layer[key - query + 7]
-        assert torch.allclose(encoder(sequences[1:, :3])[0], plain[1, :3], atol=1e-5)  # padding changes nothing
-        causal = encoder(sequences, two_sided=torch.tensor([1, 1]))
+        bias = encoder.position_bias.bias
+        for head, query, key in itertools.product(range(3), range(8), range(8)):
+            assert encoder.position_bias(8)[head, query, key] == bias[head, key - query + 7]
+        padded, alone = encoder(sequences)[1, :3], encoder(sequences[1:, :3])[0]
+        torch.testing.assert_close(alone, padded, atol=1e-5, rtol=0)  # padding changes nothing
+        causal = encoder(sequences, two_sided=torch.tensor([1, 1]))[0]
         for end in range(1, 9):
-            alone = encoder(sequences[:1, :end], two_sided=torch.tensor([1]))
-            assert torch.allclose(alone[0, -1], causal[0, end - 1], atol=1e-5)
+            alone = encoder(sequences[:1, :end], two_sided=torch.tensor([1]))[0, -1]
+            torch.testing.assert_close(alone, causal[end - 1], atol=1e-5, rtol=0)
 
 
-def test_two_sided_beginnings_equal_a_naive_mask() -> None:
-    torch.manual_seed(0)
-    encoder = BERT4RecEncoder(OPTIONS).eval()
+@pytest.mark.parametrize("cut", [(1, 1), (4, 2), (8, 4)])
+def test_two_sided_beginnings_equal_a_naive_mask(cut: tuple[int, int]) -> None:
+    encoder, two_sided = made(), torch.tensor(cut)
     sequences = torch.tensor([[3, 4, 5, 6, 7, 8, 9, 10], [11, 12, 13, 14, 0, 0, 0, 0]])
     with torch.no_grad():
-        for cut in [(1, 1), (4, 2), (8, 4)]:
-            two_sided = torch.tensor(cut)
-            plain = encoder(sequences, two_sided=two_sided)
-            for row, length in enumerate((8, 4)):
-                for key in range(length):
-                    changed = sequences.clone()
-                    changed[row, key] = 15
-                    moved = (encoder(changed, two_sided=two_sided) - plain)[row, :length].abs().amax(1) > 1e-5
-                    assert moved.tolist() == [key < max(cut[row], query + 1) for query in range(length)]
-        whole = encoder(sequences[:1])
-        assert torch.allclose(encoder(sequences[:1], two_sided=torch.tensor([8])), whole, atol=1e-6)
+        plain = encoder(sequences, two_sided=two_sided)
+        for row, length in enumerate((8, 4)):
+            for key in range(length):
+                changed = sequences.clone()
+                changed[row, key] = 15
+                moved = (encoder(changed, two_sided=two_sided) - plain)[row, :length].abs().amax(1) > 1e-5
+                assert moved.tolist() == [key < max(cut[row], query + 1) for query in range(length)]
+        if cut[0] == 8:
+            torch.testing.assert_close(plain[:1], encoder(sequences[:1]), atol=1e-6, rtol=0)

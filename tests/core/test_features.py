@@ -58,31 +58,31 @@ def test_selected_features_train_and_change_the_scores_of_those_who_saw_them(
     assert trainer.evaluate(valid)["hit@3"] >= 0  # the checkpoint brings the features along
 
 
-def spoil(file: Path, header: str | None, line: str | None) -> None:
-    """Put another header in place of the file's, or a line at its end."""
-    first, *rest = file.read_text().splitlines()
-    file.write_text("\n".join([header or first, *rest, *([line] if line else [])]) + "\n")
-
-
 @pytest.mark.parametrize(
-    ("header", "line", "selected", "named"),
+    ("header", "line", "named"),
     [
-        (None, "i1\tc1\ty1\t1\tmore", [], r"toy\.item, line 10: "),
-        (None, "i1\tc1\ty1\t1", [], r"toy\.item: .*'i1'.* 2 and 10"),
-        ("item_id:token\tclass:tokens\tyear:token\tprice:float", None, [], r"toy\.item .*tokens.*class"),
-        ("item_id:token\tclass:token\tclass:token\tprice:float", None, [], r"toy\.item, line 1: .*class.*class"),
-        ("item:token\tclass:token\tyear:token\tprice:float", None, [], r"toy\.item, line 1: .*'item_id:token'"),
-        ("item_id:token\tclass\tyear:token\tprice:float", None, [], r"toy\.item, line 1: .*'class'"),
-        (None, None, ["colour"], "'colour'"),
-        (None, None, ["item_id"], "'item_id'"),
+        (None, "i1\tc1\ty1\t1\tmore", r"toy\.item, line 10: "),
+        (None, "i1\tc1\ty1\t1", r"toy\.item: .*'i1'.* 2 and 10"),
+        ("item_id:token\tclass:tokens\tyear:token\tprice:float", None, r"toy\.item .*tokens.*class"),
+        ("item_id:token\tclass:token\tclass:token\tprice:float", None, r"toy\.item, line 1: .*class.*class"),
+        ("item:token\tclass:token\tyear:token\tprice:float", None, r"toy\.item, line 1: .*'item_id:token'"),
+        ("item_id:token\tclass\tyear:token\tprice:float", None, r"toy\.item, line 1: .*'class'"),
     ],
 )
-def test_items_that_cannot_be_read_and_features_that_are_not_there_are_named(
-    header: str | None, line: str | None, selected: list[str], named: str, options: dict[str, Any], tmp_path: Path
+def test_items_that_cannot_be_read_are_named(
+    header: str | None, line: str | None, named: str, options: dict[str, Any], tmp_path: Path
 ) -> None:
-    spoil(tmp_path / "data" / "toy" / "toy.item", header, line)
-    config = make_config(**options, selected_features=selected)
+    file = tmp_path / "data" / "toy" / "toy.item"
+    first, *rest = file.read_text().splitlines()
+    file.write_text("\n".join([header or first, *rest, *([line] if line else [])]) + "\n")
     with pytest.raises(UserError, match=named):
+        prepare(make_config(**options))
+
+
+@pytest.mark.parametrize("name", ["colour", "item_id"])
+def test_features_that_are_not_there_are_named(name: str, options: dict[str, Any]) -> None:
+    config = make_config(**options, selected_features=[name])
+    with pytest.raises(UserError, match=f"'{name}'"):
         make_trainer(config, prepare(config)[1])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from recbole_bert4rec.core.objectives import TrainingBatch, next_items, read_las
 from recbole_bert4rec.core.transformer import attended
 from recbole_bert4rec.system.constants import LOSSES
 from recbole_bert4rec.system.errors import UserError
-from tests.helpers.data import histories_to_rows, overlapping_histories, padded
+from tests.helpers.data import benchmark_files, histories_to_rows, overlapping_histories, padded
 from tests.helpers.runs import MRR_OF_3, make_config, make_trainer, prepare
 
 MASK = 99
@@ -65,22 +66,22 @@ def test_the_last_items_of_a_history_are_shown_and_the_last_is_read(sequences: l
 def test_what_a_position_has_seen_are_the_items_that_it_attends_to(
     sequences: list[list[int]], share: float, causal: bool
 ) -> None:
-    item_seq, lengths = padded(sequences)
-    shown = next_items(item_seq, lengths, generator(), share)
+    shown = next_items(*padded(sequences), generator(), share)
     masked = (torch.rand(shown.item_seq.shape, generator=generator()) < 0.5) & (shown.item_seq > 0)
     shown = shown._replace(item_seq=shown.item_seq.masked_fill(masked, MASK))
-    if not causal:
-        shown = shown._replace(two_sided=None)
-    expected = []
     width = shown.item_seq.shape[1]
-    everything = torch.ones(len(sequences), width, width, dtype=torch.bool)
-    mask = everything if shown.two_sided is None else attended(shown.two_sided, width)
-    for index, (row, column) in enumerate(zip(shown.rows.tolist(), shown.columns.tolist(), strict=True)):
-        visible = {item for item, seen in zip(shown.item_seq[row].tolist(), mask[row, column], strict=True) if seen}
-        expected += [(index, item) for item in visible - {0, MASK}]
+    mask = torch.ones(len(sequences), width, width, dtype=torch.bool)
+    if causal:
+        assert shown.two_sided is not None
+        mask = attended(shown.two_sided, width)
+    else:
+        shown = shown._replace(two_sided=None)
+    expected = set()
+    for index, (row, column) in enumerate(zip(shown.rows, shown.columns, strict=True)):
+        visible = shown.item_seq[row][mask[row, column].expand(width)].tolist()
+        expected |= {(index, item) for item in visible if item not in (0, MASK)}
     read, items = seen_pairs(shown, MASK)
-    found = list(zip(read.tolist(), items.tolist(), strict=True))
-    assert sorted(found) == sorted(expected)
+    assert sorted(zip(read.tolist(), items.tolist(), strict=True)) == sorted(expected)
     assert read.tolist() == sorted(read.tolist())
 
 
@@ -106,15 +107,13 @@ def model_and_batch(write_inter: Any, **options: Any) -> tuple[Any, Any]:
     return model, next(iter(train))
 
 
-@pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize(
-    "options",
+    ("loss", "options"),
     [
-        {"objective": "next"},
-        {"objective": "prefix", "prefix_share": 1.0},
-        {"objective": "prefix", "prefix_share": 0.5},
+        ("CE", {"objective": "next"}),
+        ("CE", {"objective": "prefix", "prefix_share": 1.0}),
+        *((loss, {"objective": "prefix", "prefix_share": 0.5}) for loss in LOSSES),
     ],
-    ids=["next", "prefix", "half"],
 )
 def test_nothing_after_its_label_changes_the_loss_of_a_position(
     loss: str, options: dict[str, Any], write_inter: Any
@@ -169,61 +168,37 @@ def test_positions_from_the_end_are_for_cloze_alone(objective: str) -> None:
         make_config(objective=objective, position="end")
 
 
+@pytest.mark.parametrize(("objective", "blind"), [("next", True), ("prefix", False), ("cloze", False)])
 def test_forward_shows_each_position_what_it_sees_when_the_model_ranks_which_is_causal_for_next_alone(
-    write_inter: Any,
+    objective: str, blind: bool, write_inter: Any
 ) -> None:
-    items = torch.tensor([[1, 2, 3, 4, 5]])
-    for objective, blind in {"next": True, "prefix": False, "cloze": False}.items():
-        model, _ = model_and_batch(write_inter, objective=objective)
-        model.eval()
-        with torch.no_grad():
-            before, after = model(items), model(torch.tensor([[1, 2, 3, 7, 8]]))
-            assert torch.equal(before[0, :3], after[0, :3]) is blind
-            asked = [model.objective.ask(one, torch.tensor([5])) for one in (items, torch.tensor([[1, 7, 3, 4, 5]]))]
-            first = [model.encoder(one.item_seq, two_sided=one.two_sided)[0, 0] for one in asked]
-            assert torch.equal(*first) is blind
+    model, _ = model_and_batch(write_inter, objective=objective)
+    items, model = torch.tensor([[1, 2, 3, 4, 5]]), model.eval()
+    with torch.no_grad():
+        before, after = model(items), model(torch.tensor([[1, 2, 3, 7, 8]]))
+        assert torch.equal(before[0, :3], after[0, :3]) is blind
+        asked = [model.objective.ask(one, torch.tensor([5])) for one in (items, torch.tensor([[1, 7, 3, 4, 5]]))]
+        first = [model.encoder(one.item_seq, two_sided=one.two_sided)[0, 0] for one in asked]
+        assert torch.equal(*first) is blind
 
 
 @pytest.mark.parametrize("share", [1.0, 0.5])
 def test_sliding_windows_label_every_item_but_a_users_first(share: float, write_inter: Any) -> None:
     rows = [(user, f"i{t % 17}", t) for user in "abcd" for t in range(31)]
-    config = make_config(
-        **{**write_inter(rows), **SMALL, "MAX_ITEM_LIST_LENGTH": 6},
-        objective="next",
-        window="sliding",
-        prop_sliding_window=share,
-    )
-    _, train, _, _ = prepare(config)
-    begin, length = train._windows
-    starts = train._dataset.sequences.offsets
-    labelled = {int(b) + t for b, n in zip(begin, length, strict=True) for t in range(1, int(n))}
-    wanted = {int(start) + t for start in starts[1:-1] for t in range(1, 29)}
-    assert labelled == wanted
+    options = {**write_inter(rows), **SMALL, "MAX_ITEM_LIST_LENGTH": 6, "prop_sliding_window": share}
+    _, train, _, _ = prepare(make_config(**options, objective="next", window="sliding"))
+    labelled = {int(b) + t for b, n in zip(*train._windows, strict=True) for t in range(1, int(n))}
+    assert labelled == {int(start) + t for start in train._dataset.sequences.offsets[1:-1] for t in range(1, 29)}
 
 
-def test_sequences_without_anything_before_them_are_left_out_or_refused(tmp_path: Any) -> None:
-    folder = tmp_path / "data" / "toy"
-    folder.mkdir(parents=True)
-    head = "user_id:token\titem_id_list:token_seq\titem_id:token"
+def test_sequences_without_anything_before_them_are_left_out_or_refused(tmp_path: Path) -> None:
     rows = {"train": ["u1\t\ti1", "u2\ti1 i2\ti3"], "valid": ["u1\ti1\ti2"], "test": ["u1\ti1 i2\ti3"]}
-    options = {
-        "dataset": "toy",
-        "data_path": str(tmp_path / "data"),
-        "benchmark_filename": ["train", "valid", "test"],
-        "alias_of_item_id": ["item_id_list"],
-        "load_col": {"inter": ["user_id", "item_id_list", "item_id"]},
-        "topk": [1],
-        "metrics": ["MRR"],
-        "valid_metric": "MRR@1",
-        "objective": "next",
-    }
-    for part, lines in rows.items():
-        (folder / f"toy.{part}.inter").write_text("\n".join([head, *lines]) + "\n")
-    _, train, _, _ = prepare(make_config(**options))
+    options = {**benchmark_files(tmp_path, rows), "topk": [1], "metrics": ["MRR"], "valid_metric": "MRR@1"}
+    _, train, _, _ = prepare(make_config(**options, objective="next"))
     assert sum(len(batch) for batch in train) == 1
-    (folder / "toy.train.inter").write_text(f"{head}\nu1\t\ti1\nu2\t\ti3\n")
+    benchmark_files(tmp_path, {"train": ["u1\t\ti1", "u2\t\ti3"]})
     with pytest.raises(UserError, match="more than 1 item"):
-        prepare(make_config(**options))
+        prepare(make_config(**options, objective="next"))
 
 
 def test_a_loss_that_seen_bias_cannot_join_turns_its_default_off() -> None:

@@ -39,8 +39,8 @@ def test_a_sequence_that_holds_the_catalogue_is_refused() -> None:
 def test_distinct_candidates_have_weight_are_not_the_users_and_come_once(
     weights: list[int], own: set[int], count: int
 ) -> None:
-    allowed = {item for item, weight in enumerate(weights) if weight} - own
-    held = np.array(sorted(item for item in own if item < len(weights) and weights[item]), dtype=np.int64)
+    weighted = {item for item, weight in enumerate(weights) if weight}
+    held, allowed = np.array(sorted(weighted & own), dtype=np.int64), weighted - own
     candidates = DistinctCandidates(np.array(weights, dtype=np.float64))
     if len(allowed) < count:
         with pytest.raises(UserError, match=f" {len(allowed)} items"):
@@ -51,19 +51,20 @@ def test_distinct_candidates_have_weight_are_not_the_users_and_come_once(
     assert set(drawn) <= allowed
 
 
-def test_the_first_candidate_follows_the_weights() -> None:
-    candidates = DistinctCandidates(np.array([0.0, 1.0, 2.0, 3.0, 4.0]))
-    own = np.array([3])
-    draws = [candidates.draw(own, 2, np.random.default_rng(n)) for n in range(7000)]
-    first = np.bincount([draw[0] for draw in draws], minlength=5) / 7000
-    np.testing.assert_allclose(first, [0, 1 / 7, 2 / 7, 0, 4 / 7], atol=0.03)
-    second_after_4 = np.bincount([draw[1] for draw in draws if draw[0] == 4], minlength=5)
-    np.testing.assert_allclose(second_after_4 / second_after_4.sum(), [0, 1 / 3, 2 / 3, 0, 0], atol=0.03)
-
-
-def test_few_items_left_and_extreme_weights_are_drawn_by_weight_too() -> None:
-    candidates = DistinctCandidates(np.array([0.0, 1e12, 3.0, 1.0, 1.0]))
-    draws = [candidates.draw(np.array([], dtype=np.int64), 3, np.random.default_rng(n)) for n in range(4000)]
-    assert {draw[0] for draw in draws} == {1}
-    second = np.bincount([draw[1] for draw in draws], minlength=5) / 4000
-    np.testing.assert_allclose(second, [0, 0, 0.6, 0.2, 0.2], atol=0.04)
+@pytest.mark.parametrize(
+    ("weights", "own", "first", "second"),
+    [
+        ([0.0, 1.0, 2.0, 3.0, 4.0], [3], [0, 1 / 7, 2 / 7, 0, 4 / 7], {4: [0, 1 / 3, 2 / 3, 0, 0]}),
+        ([0.0, 1e12, 3.0, 1.0, 1.0], [], [0, 1, 0, 0, 0], {1: [0, 0, 0.6, 0.2, 0.2]}),  # extreme, and few left
+    ],
+)
+def test_candidates_follow_the_weights_of_those_that_are_left(
+    weights: list[float], own: list[int], first: list[float], second: dict[int, list[float]]
+) -> None:
+    candidates, held = DistinctCandidates(np.array(weights)), np.array(own, dtype=np.int64)
+    draws = [candidates.draw(held, 3 - len(own), np.random.default_rng(n)) for n in range(4000)]
+    shares = np.bincount([draw[0] for draw in draws], minlength=5) / 4000
+    np.testing.assert_allclose(shares, first, atol=0.03)
+    for item, wanted in second.items():
+        after = np.bincount([draw[1] for draw in draws if draw[0] == item], minlength=5)
+        np.testing.assert_allclose(after / after.sum(), wanted, atol=0.03)

@@ -42,32 +42,26 @@ def test_best_items_are_those_of_the_matrix(rows: int, n_items: int, k: int, n_c
 def test_a_row_with_few_items_left_names_each_once_and_no_other_row_is_changed(left: int) -> None:
     torch.manual_seed(0)
     vectors, catalogue, bias = torch.randn(3, 8), torch.randn(9000, 8), torch.randn(9000)
-    kept = torch.randperm(8999)[:left] + 1
-    removed = torch.tensor(sorted(set(range(1, 9000)) - set(kept.tolist())))
+    order = torch.randperm(8999) + 1
+    kept, removed = order[:left], order[left:].sort().values
     change = torch.ones_like(removed), removed, torch.full(removed.shape, -torch.inf)
     scores, items = best_items(vectors, catalogue, bias, 10, [change])
     assert torch.isfinite(scores).sum(1).tolist() == [10, min(left, 10), 10]
     assert set(items[1, : min(left, 10)].tolist()) <= set(kept.tolist())
     assert all(len(set(row)) == 10 for row in items.tolist())
-    others = [0, 2]
-    wanted = dense(vectors, catalogue, bias, [])[others].topk(10)
-    torch.testing.assert_close(scores[others], wanted.values)
-    assert torch.equal(items[others], wanted.indices)
+    wanted = dense(vectors, catalogue, bias, [])[::2].topk(10)
+    torch.testing.assert_close((scores[::2], items[::2]), tuple(wanted))
 
 
-@pytest.mark.parametrize("place", [3, 4100, 8999])
-def test_a_score_that_is_no_number_comes_first_wherever_it_is(place: int) -> None:
+@pytest.mark.parametrize("place", [3, 8999])
+def test_a_score_that_is_no_number_comes_first_wherever_it_is_and_equal_ones_are_named_once(place: int) -> None:
     catalogue = torch.randn(9000, 8)
     catalogue[place] = torch.nan
-    scores, items = best_items(torch.randn(3, 8), catalogue, torch.randn(9000), 5)
+    scores, items = best_items(torch.zeros(3, 8), catalogue, torch.arange(9000.0).clamp(max=100), 5)
     assert scores[:, 0].isnan().all()
     assert (items[:, 0] == place).all()
-
-
-def test_equal_scores_beyond_the_first_block_name_each_item_once() -> None:
-    scores, items = best_items(torch.zeros(2, 8), torch.randn(20_000, 8), torch.arange(20_000.0).clamp(max=100), 10)
-    assert (scores == 100).all()
-    assert all(len(set(row)) == 10 and min(row) >= 100 for row in items.tolist())
+    assert (scores[:, 1:] == 100).all()
+    assert all(len(set(row)) == 5 and min(row[1:]) >= 100 for row in items.tolist())
 
 
 def test_no_block_is_larger_than_it_may_be_and_scores_that_only_rise_wait_for_no_more_than_two(

@@ -58,6 +58,22 @@ def overlapping_histories(users: int) -> dict[str, list[str]]:
     return {f"u{u}": [f"i{(3 * u + t * (u % 4 + 1)) % 14}" for t in range(4 + u)] for u in range(users)}
 
 
+def benchmark_files(folder: Path, rows: dict[str, list[str]], item: str = "item_id") -> dict[str, Any]:
+    """Write parts of user, history and target, whose column has a name; return the options that load all three."""
+    (folder / item).mkdir(exist_ok=True)
+    header = f"user_id:token\t{item}_list:token_seq\t{item}:token"
+    for part, lines in rows.items():
+        (folder / item / f"{item}.{part}.inter").write_text("\n".join([header, *lines]) + "\n")
+    return {
+        "dataset": item,
+        "data_path": str(folder),
+        "benchmark_filename": ["train", "valid", "test"],
+        "ITEM_ID_FIELD": item,
+        "alias_of_item_id": [f"{item}_list"],
+        "load_col": {"inter": ["user_id", f"{item}_list", item]},
+    }
+
+
 class Catalogue:
     """All that a model asks of a data set.
 

@@ -83,11 +83,8 @@ def parquet_folder(path: Path, rows: Rows) -> None:
 
 FORMS = {
     "log.csv": text(","),
-    "utf16.csv": text(",", "utf-16"),
-    "log.txt": text("|", end="\n"),
-    "log.csv.gz": text(","),
+    "utf16.txt.gz": text("|", "utf-16", end="\n"),
     "log.jsonl": json_lines,
-    "sessions.jsonl": of_sessions(json_lines),
     "sessions.parquet": of_sessions(parquet_file),
     "log-folder": parquet_folder,
 }

@@ -87,16 +87,12 @@ def test_a_mistake_is_refused_in_one_line_that_names_it(
     assert re.search(named, error_of(write_inter(rows, header=header), **options))
 
 
-def test_a_log_that_was_named_without_its_ending_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_a_file_that_is_not_there_and_a_log_that_was_named_without_its_ending_are_named(write_inter: Any) -> None:
     Path("shop.csv").write_text("user_id,item_id,timestamp\n")
     Path("shop.7z").write_text("")
     assert "--dataset=shop.csv" in error_of({"dataset": "shop"})
-
-
-def test_an_inter_file_that_is_not_there_is_named(write_inter: Any, tmp_path: Path) -> None:
     options = write_inter(ROWS)
-    (tmp_path / "data" / "toy" / "toy.inter").rename(tmp_path / "data" / "toy" / "other.inter")
+    Path("data/toy/toy.inter").rename("data/toy/other.inter")
     assert "toy.inter" in error_of(options)
 
 
@@ -193,42 +189,35 @@ def test_an_archive_is_read_like_the_file_in_it(model: str, write_inter: Any, tm
     assert not (tmp_path / "data" / "toy" / "toy.inter").exists()
 
 
-def test_rows_without_a_user_or_an_item_are_left_out(write_inter: Any) -> None:
+def test_rows_without_a_user_or_an_item_are_left_out_and_negative_times_come_first(write_inter: Any) -> None:
+    rows = [(user, item, time - 3) for user, item, time in ROWS]
     holes = [("", "i1", 3), ("nan", "i2", 4), ("u1", "", 5), ("u2", "NULL", 6)]
-    dataset = prepare(make_config(**{**write_inter([*ROWS, *holes]), **THREE}))[0]
+    dataset = prepare(make_config(**{**write_inter([*rows[::-1], *holes]), **THREE}))[0]
     assert len(dataset.sequences.items) == len(ROWS)
+    firsts = dataset.id2token("item_id", dataset.sequences.items[dataset.sequences.offsets[1:-1]])
+    users = dataset.id2token("user_id", range(1, dataset.user_num))
+    assert {*zip(users, firsts, strict=True)} == {(user, item) for user, item, time in rows if time == -3}
 
 
 @pytest.mark.parametrize("model", ["BERT4Rec", "SASRec"])
 def test_quotes_of_an_atomic_file_swallow_no_rows(model: str, write_inter: Any) -> None:
-    header = "user_id:token\titem_id:token\ttimestamp:float\tsummary:token"
     notes = {5: '"Best', 9: 'ever"', 20: '"'}
-    options = write_inter([(*row, notes.get(n, "good")) for n, row in enumerate(ROWS)], header=header)
-    config = make_config(model, **THREE, **options)
+    rows = [(*row, notes.get(n, "good")) for n, row in enumerate(ROWS)]
+    config = make_config(model, **THREE, **write_inter(rows, header=f"{HEADER}\tsummary:token"))
     _, train, *_ = prepare(config)
     assert config["load_col"] is None or "summary" not in config["load_col"]["inter"]
     assert (train.dataset.user_num, train.dataset.item_num) == (10, 10)
 
 
-def test_negative_times_come_first(write_inter: Any) -> None:
-    rows = [(user, item, time - 3) for user, item, time in ROWS]
-    dataset = prepare(make_config(**{**write_inter(rows[::-1]), **THREE}))[0]
-    first = dataset.id2token("item_id", dataset.sequences.items[dataset.sequences.offsets[1]])
-    user = dataset.id2token("user_id", 1)
-    assert first == next(item for who, item, time in rows if who == user and time == -3)
-
-
 def test_times_that_float32_merges_are_counted_and_exact_time_orders_them(write_inter: Any, caplog: Any) -> None:
     begin = 1_700_000_000  # float32 knows only every 128th second here
-    rows = [(f"u{u}", f"i{(u + t) % 9}", begin + t) for u in range(9) for t in range(6)][::-1]
-    options = {**write_inter(rows), **THREE}
-    with caplog.at_level("WARNING"):
-        merged = prepare(make_config(**options))[0]
-        assert "45 interactions of 9 users" in caplog.text
+    options = {**write_inter([(user, item, begin + time) for user, item, time in ROWS][::-1]), **THREE}
+    for exact, wanted in ((False, [0, 8, 7, 6, 5, 4]), (True, [4, 5, 6, 7, 8, 0])):
         caplog.clear()
-        exact = prepare(make_config(**options, exact_time=True))[0]
-    assert "float32" not in caplog.text
-    user = exact.token2id("user_id", "u4")
-    for dataset, wanted in ((exact, [4, 5, 6, 7, 8, 0]), (merged, [0, 8, 7, 6, 5, 4])):
+        with caplog.at_level("WARNING"):
+            dataset = prepare(make_config(**options, exact_time=exact))[0]
+        assert ("45 interactions of 9 users" in caplog.text) != exact
+        assert ("float32" in caplog.text) != exact
+        user = dataset.token2id("user_id", "u4")
         items = dataset.sequences.items[dataset.sequences.offsets[user] : dataset.sequences.offsets[user + 1]]
         assert dataset.id2token("item_id", items.long()).tolist() == [f"i{i}" for i in wanted]

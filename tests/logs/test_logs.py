@@ -171,7 +171,6 @@ SHAPES = {
     ),
     "no packed file": Shape(raw(b"who,what,when\na,x,1\n", "log.csv.gz"), "log.csv.gz"),
     "lines of Windows, with a mark": Shape(text("a,x,1", "b,y,2", encoding="utf-8-sig", end="\r\n"), ONE),
-    "lines of an old Mac": Shape(text("a,x,1", "b,y,2", end="\r"), ONE),
     "blank lines": Shape(text("", "a,x,1", "", "b,y,2", ""), ONE),
     "Parquet with categories": Shape(
         table(pa.array(["a", "b"]).dictionary_encode(), pa.array(["x", "y"]).dictionary_encode(), [1, 2]), ONE
@@ -207,9 +206,6 @@ SHAPES = {
         for first, second in (
             (pa.int64(), pa.timestamp("ms")),
             (pa.timestamp("us"), pa.timestamp("us", "UTC")),
-            (pa.date32(), pa.timestamp("us")),
-            (pa.string(), pa.timestamp("us")),
-            (pa.int64(), pa.float32()),
             (pa.int64(), pa.uint64()),
         )
     },
@@ -275,7 +271,7 @@ SHAPES = {
             [("0", "x", 1), (other.strip(), "y", 2), ("7", "z", 3)],
             said="2 ids of 'who' .*'0'",
         )
-        for other in (" 0 ", "0\u2003", "0.0", "0.00")
+        for other in ("0\u2003", "0.00")
     },
     "ids that differ in case": Shape(text("i,x,1", "I,x,2"), [("i", "x", 1), ("I", "x", 2)], said=""),
     "ids that look missing": Shape(
@@ -559,21 +555,17 @@ def test_plausible_unix_times_have_a_period_of_dates(first: int, last: int, peri
 
 
 def test_nanoseconds_in_a_text_keep_their_last_digit(tmp_path: Path) -> None:
-    path = atomic_file(str(text("a,x,1706702400000000001", "a,y,1706702400000000002")(tmp_path)), *FIELDS)
-    assert [line.rpartition("\t")[2] for line in path.read_text().splitlines()[1:]] == [
-        "1706702400000000001",
-        "1706702400000000002",
-    ]
+    times = ["1706702400000000001", "1706702400000000002"]
+    path = atomic_file(str(text(*(f"a,x,{time}" for time in times))(tmp_path)), *FIELDS)
+    assert [line.rpartition("\t")[2] for line in path.read_text().splitlines()[1:]] == times
 
 
 def test_a_log_that_took_the_place_of_another_with_its_size_and_time_is_read(tmp_path: Path) -> None:
     log = text("a,x,1", "b,y,2")(tmp_path)
     assert read(log) == ONE
-    state = log.stat()
-    other = text("a,z,1", "b,y,2", name="other.csv")(tmp_path)
-    os.utime(other, (state.st_atime, state.st_mtime))
+    state, other = log.stat(), text("a,z,1", "b,y,2", name="other.csv")(tmp_path)
+    os.utime(other, ns=(state.st_atime_ns, state.st_mtime_ns))
     other.replace(log)
-    assert log.stat().st_mtime == state.st_mtime
     assert read(log) == [("a", "z", 1), ("b", "y", 2)]
 
 

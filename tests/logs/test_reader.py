@@ -17,6 +17,7 @@ from recbole_bert4rec.plugin import loading
 from tests.helpers.runs import make_config, prepare
 
 HEADER = "user_id:token\titem_id:token\ttimestamp:float\ttags:token_seq"
+ROWS = [(f"u{u}", f"i{(u + t) % 9}", t) for u in range(9) for t in range(6)]
 KINDS = {"user_id:token": str, "item_id:token": str, "timestamp:float": np.float64, "tags:token_seq": str}
 
 
@@ -42,6 +43,7 @@ def test_values_missing_values_quotes_and_blank_lines_are_read_alike(
         "a",
         "7",
         "007",
+        "-1",
         "",
         "NA",
         "null",
@@ -49,10 +51,9 @@ def test_values_missing_values_quotes_and_blank_lines_are_read_alike(
         "nan",
         "N/A",
         "Ünal",
+        " b ",
         '"quoted"',
         '"two ""words"""',
-        " b ",
-        "-1",
     ]
     numbers = ["1", "-2.5", "1e9", "", "NaN", "978300019", " 3", "0.1", "1700000000.123456"]
     lines = [HEADER]
@@ -78,21 +79,14 @@ def test_while_recbole_loads_with_our_reader_everybody_else_has_pandas_own(
     write_inter: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pandas_own, readers = pd.read_csv, []
-
-    def reader(*arguments: Any, **options: Any) -> pd.DataFrame:
-        readers.append(pd.read_csv)
-        return read_columns(*arguments, **options)
-
-    monkeypatch.setattr(loading, "read_columns", reader)
-    rows = [(f"u{u}", f"i{(u + t) % 9}", t) for u in range(9) for t in range(6)]
-    prepare(make_config(**write_inter(rows), topk=[3], valid_metric="MRR@3"))
+    monkeypatch.setattr(
+        loading, "read_columns", lambda *given, **more: (readers.append(pd.read_csv), read_columns(*given, **more))[1]
+    )
+    prepare(make_config(**write_inter(ROWS), topk=[3], valid_metric="MRR@3"))
     assert readers == [pandas_own]
     assert recbole_dataset.pd is pd
 
 
 def test_a_small_file_can_be_read_without_dropping_rows_whose_gaps_recbole_fills(write_inter: Any) -> None:
-    rows = [(f"u{user}", f"i{(user + step) % 9}", step) for user in range(9) for step in range(6)]
-    whole, *_ = prepare(
-        make_config(**write_inter(rows), topk=[3], valid_metric="MRR@3", filter_inter_by_user_or_item=False)
-    )
-    assert len(whole.sequences.items) == len(rows)
+    options = {**write_inter(ROWS), "topk": [3], "valid_metric": "MRR@3", "filter_inter_by_user_or_item": False}
+    assert len(prepare(make_config(**options))[0].sequences.items) == len(ROWS)

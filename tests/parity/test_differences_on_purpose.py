@@ -27,24 +27,21 @@ def both(write_inter: Any) -> list[Any]:
 
 
 def test_the_last_training_item_is_an_input_and_a_target_here_and_neither_in_stock(both: Any) -> None:
-    train = ITEMS[:4]  # the last two are for validation and test
     (trainer, ours, *_), (_, stock, *_) = both
-    token = ours.dataset.field2id_token["item_id"]
+    model, user = trainer.model, ours.dataset.token2id("user_id", "u")
     inputs, targets = set(), set()
     for epoch in range(20):
-        trainer.model.set_epoch(epoch)
+        model.set_epoch(epoch)
         for batch in ours:
-            row = (batch["user_id"] == ours.dataset.token2id("user_id", "u")).nonzero().item()
-            generator = trainer.model._generator_on(torch.device("cpu"))
-            masked = cloze(batch["item_id_list"], batch["item_length"], trainer.model.mask_token, generator, 0.5)
-            inputs |= {token[i] for i in masked.item_seq[row].tolist() if 0 < i < len(token)}
-            targets |= {token[i] for i in masked.labels[masked.rows == row].tolist()}
-    assert inputs == targets == set(train)
-
-    rows = stock.dataset
-    lists = rows.inter_feat["item_id_list"][rows.inter_feat["user_id"] == rows.token2id("user_id", "u")]
-    shown = {rows.field2id_token["item_id"][i] for i in lists.unique().tolist() if i}
-    assert shown == set(train[:-1])  # stock masks these lists only; the target column is not used in training
+            generator, own = model._generator_on(torch.device("cpu")), batch["user_id"] == user
+            masked = cloze(batch["item_id_list"], batch["item_length"], model.mask_token, generator, 0.5)
+            inputs |= {*masked.item_seq[own].flatten().tolist()}
+            targets |= {*masked.labels[own[masked.rows]].tolist()}
+    shown = stock.dataset.inter_feat["item_id_list"][stock.dataset.inter_feat["user_id"] == user]
+    train = set(ours.dataset.token2id("item_id", ITEMS[:4]).tolist())  # the last two are for validation and test
+    assert inputs - {0, model.mask_token} == targets == train
+    # stock masks these lists only; the target column is not used in training
+    assert {*shown.flatten().tolist()} - {0} == train - {ours.dataset.token2id("item_id", ITEMS[3])}
 
 
 def test_stock_drops_the_oldest_item_of_a_short_history_and_we_do_not(both: Any) -> None:
@@ -54,16 +51,17 @@ def test_stock_drops_the_oldest_item_of_a_short_history_and_we_do_not(both: Any)
     assert stock.reconstruct_test_data(history, length).tolist() == [[2, 3, stock.mask_token, 0, 0]]
 
 
+def masked_by_stock(sequences: torch.Tensor, **options: Any) -> Any:
+    config = make_config("RecBoleBERT4Rec", MAX_ITEM_LIST_LENGTH=sequences.shape[1], **options)
+    batch = Interaction({"item_id_list": sequences, "item_length": (sequences > 0).sum(1)})
+    return MaskItemSequence(config)(Catalogue(50), batch)
+
+
 def test_stock_loses_masks_and_we_do_not() -> None:
     """Stock keeps int(ratio N) targets and takes position 0 for padding; ours keeps a label for every mask."""
-    config = make_config("RecBoleBERT4Rec", mask_ratio=0.2, ft_ratio=0.0, MAX_ITEM_LIST_LENGTH=10)
     sequences = torch.arange(1, 11).repeat(400, 1)
-    batch = Interaction({"item_id_list": sequences, "item_length": torch.full((400,), 10)})
-    masked = MaskItemSequence(config)(Catalogue(50), batch)
-    masks = (masked["Mask_item_id_list"] == 50).sum()
-    scored = (masked["MASK_INDEX"] > 0).sum()
-    assert scored < 0.8 * masks
-
+    masked = masked_by_stock(sequences, mask_ratio=0.2, ft_ratio=0.0)
+    assert (masked["MASK_INDEX"] > 0).sum() < 0.8 * (masked["Mask_item_id_list"] == 50).sum()
     ours = cloze(sequences, torch.full((400,), 10), 50, epoch_generator(0, 0), 0.2)
     assert (ours.item_seq == 50).sum() == len(ours.labels)
     assert (ours.columns == 0).any()
@@ -71,17 +69,10 @@ def test_stock_loses_masks_and_we_do_not() -> None:
 
 def test_stock_draws_ft_ratio_for_a_batch_and_we_for_each_sequence() -> None:
     sequences, lengths = torch.arange(1, 21).repeat(64, 1), torch.full((64,), 20)
-    config = make_config("RecBoleBERT4Rec", mask_ratio=0.5, ft_ratio=0.5, MAX_ITEM_LIST_LENGTH=20)
-    stock = MaskItemSequence(config)
-    shares = set()
-    for _ in range(30):
-        batch = Interaction({"item_id_list": sequences, "item_length": lengths})
-        masked = stock(Catalogue(50), batch)["Mask_item_id_list"] == 50
-        shares.add(bool((masked.sum(1) == 1).all()))
-    assert shares == {True, False}  # a batch is all of one kind
+    stock = [masked_by_stock(sequences, mask_ratio=0.5, ft_ratio=0.5)["Mask_item_id_list"] == 50 for _ in range(30)]
+    assert {bool((masked.sum(1) == 1).all()) for masked in stock} == {True, False}  # a batch is all of one kind
     ours = cloze(sequences, lengths, 50, epoch_generator(0, 0), 0.5, ft_ratio=0.5)
-    last_only = (ours.item_seq == 50).sum(1) == 1
-    assert 15 < last_only.sum() < 49
+    assert 15 < ((ours.item_seq == 50).sum(1) == 1).sum() < 49
 
 
 def test_stock_counts_padding_among_the_classes_of_the_softmax_and_we_do_not(both: Any) -> None:

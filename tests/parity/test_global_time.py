@@ -42,20 +42,14 @@ def log() -> list[tuple[str, str, int]]:
     return rows
 
 
-def naive(rows: list[tuple[str, str, int]]) -> tuple[float, list[Row]]:
-    """Moment and test rows."""
-    moment = np.quantile([time for *_, time in rows], 0.8, method="lower")
-    return moment, naive_targets(rows, moment)
-
-
 def naive_targets(rows: list[tuple[str, str, int]], moment: float) -> list[Row]:
     """Whoever comes back after a moment, with what is predicted and the history."""
-    test: list[Row] = []
+    targets: list[Row] = []
     for user in dict.fromkeys(user for user, *_ in rows):
         own = sorted((time, item) for name, item, time in rows if name == user)
         late = [place for place, (time, _) in enumerate(own) if time > moment and place > 0]
-        test += [(user, own[place][1], tuple(item for _, item in own[:place])) for place in late[-1:]]
-    return test
+        targets += [(user, own[place][1], tuple(item for _, item in own[:place])) for place in late[-1:]]
+    return targets
 
 
 def with_two(rows: list[tuple[str, str, int]]) -> list[tuple[str, str, int]]:
@@ -64,18 +58,18 @@ def with_two(rows: list[tuple[str, str, int]]) -> list[tuple[str, str, int]]:
     return [row for row in rows if counts[row[0]] > 1]
 
 
-def naive_training(rows: list[tuple[str, str, int]], validation: str) -> tuple[set[tuple[str, int]], list[Row]]:
-    """User and time of what is trained, and the rows of validation; after Time to Split, for ``GT`` and ``LTI``."""
-    moment, _ = naive(rows)
-    early = with_two([row for row in rows if row[2] <= moment])
+def naive(rows: list[tuple[str, str, int]], validation: str) -> tuple[set[tuple[str, int]], list[Row], list[Row]]:
+    """User and time of what is trained, and the rows of validation and test, after Time to Split."""
+    moment = np.quantile([time for *_, time in rows], 0.8, method="lower")
+    all_early = [row for row in rows if row[2] <= moment]
+    early = with_two(all_early)
     if validation == "GT":
         earlier = np.quantile([time for *_, time in early], 0.8, method="lower")
-        all_early = [row for row in rows if row[2] <= moment]
-        kept = with_two([row for row in early if row[2] <= earlier])
-        return {(user, time) for user, _, time in kept}, naive_targets(all_early, earlier)
-    last = {user: max(time for name, _, time in early if name == user) for user, *_ in early}
-    kept = with_two([row for row in early if row[2] != last[row[0]]])
-    return {(user, time) for user, _, time in kept}, naive_targets(early, -1)
+        kept, targets = [row for row in early if row[2] <= earlier], naive_targets(all_early, earlier)
+    else:
+        last = {user: time for user, _, time in early}
+        kept, targets = [row for row in early if row[2] != last[row[0]]], naive_targets(early, -1)
+    return {(user, time) for user, _, time in with_two(kept)}, targets, naive_targets(rows, moment)
 
 
 def found(loader: Any, sequential: bool) -> list[Row]:
@@ -97,9 +91,9 @@ def test_all_parts_are_those_of_a_naive_loop_and_nothing_later_is_read(
     split = {"GT": {"quantile": 0.8, "validation": validation}}
     options = {**write_inter(log()), **SMALL, **MODELS[model], "eval_args": {"split": split, "order": "TO"}}
     data = build.load_data(make_config(model, **options))
-    trained, validated = naive_training(log(), validation)
+    trained, *targets = naive(log(), validation)
     sequential = model != "BPR"
-    for loader, wanted in ((data.valid, validated), (data.test, naive(log())[1])):
+    for loader, wanted in zip((data.valid, data.test), targets, strict=True):
         assert found(loader, sequential) == sorted(row if sequential else (*row[:2], ()) for row in wanted)
     dataset = data.train._dataset
     users, rows = dataset.field2id_token["user_id"], dataset.inter_feat
@@ -115,8 +109,7 @@ def test_all_parts_are_those_of_a_naive_loop_and_nothing_later_is_read(
         assert lengths == Counter(user for user, _ in trained)
     if isinstance(data.train, WindowDataLoader):  # sequences are in the order of time
         ends = data.train.begin + data.train.length - dataset.sequences.offsets[data.train.users]
-        for user, end in zip(data.train.users.tolist(), ends.tolist(), strict=True):
-            assert end <= lengths[str(users[user])]
+        assert all(end <= lengths[str(users[n])] for n, end in zip(data.train.users, ends, strict=True))
 
 
 def test_the_moment_of_validation_is_of_users_who_are_trained() -> None:
@@ -128,10 +121,9 @@ def test_the_moment_of_validation_is_of_users_who_are_trained() -> None:
 @pytest.mark.parametrize("model", ["BERT4Rec", "BPR"])
 def test_an_empty_part_is_refused(model: str, write_inter: Any) -> None:
     nobody_comes_back = [(f"u{u}", f"i{t}", t) for u in range(9) for t in range(4)] + [("v", "i1", 9), ("w", "i2", 9)]
-    split = {"GT": {"quantile": 0.9, "validation": "LTI"}}
-    config = make_config(model, **write_inter(nobody_comes_back), **SMALL, eval_args={"split": split, "order": "TO"})
+    rule = {"split": {"GT": {"quantile": 0.9, "validation": "LTI"}}, "order": "TO"}
     with pytest.raises(UserError, match=r"GT.*'test': 0"):
-        prepare(config)
+        prepare(make_config(model, **write_inter(nobody_comes_back), **SMALL, eval_args=rule))
 
 
 @pytest.mark.parametrize(
@@ -178,4 +170,4 @@ def test_models_are_compared_on_equal_rows(write_inter: Any) -> None:
     options = {"data_path": data["data_path"], "epochs": "1"}
     contestants = contestants_of(["BERT4Rec", "SASRec", "BPR"], {}, user_layers(options, ["protocol.yaml"], {}))
     about = check_equal_rows(contestants["BERT4Rec"], contestants, "toy")
-    assert len(about["rows"]) == len(naive(log())[1])
+    assert len(about["rows"]) == len(naive(log(), "LTI")[2])

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 
+from tests.helpers.data import benchmark_files
 from tests.helpers.runs import make_config, make_trainer, prepare
 
 SPLITS = [
@@ -42,20 +43,14 @@ def assert_equal_rows(ours: Any, stock: Any, timed: bool = True) -> None:
         rows, theirs = a[np.arange(len(a))], b[np.arange(len(b))]
         for field in ("user_id", "item_id", "item_id_list", "item_length", *["timestamp"][:timed]):
             assert torch.equal(rows[field], theirs[field]), field
-        assert a.item_counter == b.item_counter
-        assert a.user_counter == b.user_counter
-        assert a.inter_num == b.inter_num
-        assert a.avg_actions_of_users == b.avg_actions_of_users
-        assert a.sparsity == b.sparsity
+        for name in ("item_counter", "user_counter", "inter_num", "avg_actions_of_users", "sparsity"):
+            assert getattr(a, name) == getattr(b, name), name
         assert str(a).split("Remain")[0] == str(b).split("Remain")[0]
         assert (a.inter_matrix("csr") != b.inter_matrix("csr")).nnz == 0
 
 
-@pytest.mark.parametrize(
-    ("split", "group_by"),
-    [BY_USER_OR_NOT[0], *(pytest.param(*case, marks=pytest.mark.slow) for case in BY_USER_OR_NOT[1:])],
-    ids=str,
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("split", "group_by"), BY_USER_OR_NOT, ids=str)
 def test_rows_of_ml_100k_equal_stock(split: dict[str, Any], group_by: str | None) -> None:
     assert_equal_rows(*both({"MAX_ITEM_LIST_LENGTH": 2}, split, group_by))
 
@@ -65,9 +60,7 @@ def test_rows_with_ties_duplicates_and_short_histories_equal_stock(
     split: dict[str, Any], group_by: str | None, write_inter: Any
 ) -> None:
     draw = random.Random(5)
-    rows = [
-        (f"u{user}", f"i{draw.randrange(30)}", draw.randrange(60)) for user in range(40) for _ in range(1 + user % 9)
-    ]
+    rows = [(f"u{u}", f"i{draw.randrange(30)}", draw.randrange(60)) for u in range(40) for _ in range(1 + u % 9)]
     draw.shuffle(rows)
     assert_equal_rows(*both({**write_inter(rows), "MAX_ITEM_LIST_LENGTH": 4}, split, group_by))
 
@@ -113,33 +106,21 @@ def test_an_item_file_beside_the_interactions_leaves_the_same_ids(write_inter: A
     assert torch.equal(ours[0].item_feat["class"], stock[0].item_feat["class"])
 
 
-def benchmark_files(folder: Path, item: str) -> dict[str, Any]:
-    """Prefixes with their targets, whose column has a name; return the options that load them."""
-    draw = random.Random(8)
-    (folder / item).mkdir(exist_ok=True)
-    for name in ("train", "valid", "test"):
-        lines = [f"user_id:token\t{item}_list:token_seq\t{item}:token"]
-        for user in range(12):
-            for length in range(1, 2 + user % 5):
-                items = [f"i{draw.randrange(20)}" for _ in range(length + 1)]
-                lines.append(f"u{user}\t{' '.join(items[:-1])}\t{items[-1]}")
-        (folder / item / f"{item}.{name}.inter").write_text("\n".join(lines) + "\n")
-    return {
-        "dataset": item,
-        "data_path": str(folder),
-        "benchmark_filename": ["train", "valid", "test"],
-        "ITEM_ID_FIELD": item,
-        "alias_of_item_id": [f"{item}_list"],
-        "load_col": {"inter": ["user_id", f"{item}_list", item]},
-    }
+def prefixes_of_users() -> dict[str, list[str]]:
+    """Lines of prefixes with their targets, by part."""
+    draw, lines = random.Random(8), {}
+    for part in ("train", "valid", "test"):
+        lists = [(u, [f"i{draw.randrange(20)}" for _ in range(n + 1)]) for u in range(12) for n in range(1, 2 + u % 5)]
+        lines[part] = [f"u{user}\t{' '.join(items[:-1])}\t{items[-1]}" for user, items in lists]
+    return lines
 
 
 @pytest.mark.parametrize("item", ["item_id", "p_id"])
 def test_rows_of_benchmark_files_equal_stock_and_their_column_of_items_may_have_any_name(
     item: str, tmp_path: Path
 ) -> None:
-    stock = prepare(make_config("SASRec", **benchmark_files(tmp_path, "item_id")))
-    config = make_config("BERT4Rec", epochs=1, hidden_size=16, **benchmark_files(tmp_path, item))
+    stock = prepare(make_config("SASRec", **benchmark_files(tmp_path, prefixes_of_users(), "item_id")))
+    config = make_config("BERT4Rec", epochs=1, hidden_size=16, **benchmark_files(tmp_path, prefixes_of_users(), item))
     ours = prepare(config)
     for part in (1, 2, 3):
         a, b = ours[part].dataset, stock[part].dataset

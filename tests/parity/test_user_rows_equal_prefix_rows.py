@@ -35,8 +35,7 @@ SMALL = {
 
 @pytest.mark.parametrize("model", CAUSAL_MODELS)
 def test_gradients_are_those_of_the_prefix_rows(model: str, write_inter: Any) -> None:
-    options = {**SMALL, **write_inter(histories_to_rows(HISTORIES)), "MAX_ITEM_LIST_LENGTH": 12}
-    found = []
+    options, found = {**SMALL, **write_inter(histories_to_rows(HISTORIES)), "MAX_ITEM_LIST_LENGTH": 12}, []
     for rows in (None, "user"):
         config = make_config(model, **options, training_rows=rows)
         _, train, _, _ = prepare(config)
@@ -44,14 +43,11 @@ def test_gradients_are_those_of_the_prefix_rows(model: str, write_inter: Any) ->
         (batch,) = train
         loss = own.calculate_loss(batch)
         loss.backward()
-        found.append((loss.detach(), {name: one.grad for name, one in own.named_parameters()}))
-    torch.testing.assert_close(found[1][0], found[0][0], atol=1e-5, rtol=1e-5)
-    for name, gradient in found[0][1].items():
-        torch.testing.assert_close(found[1][1][name], gradient, atol=1e-5, rtol=1e-4, msg=name)
+        found.append({"loss": loss.detach(), **{name: one.grad for name, one in own.named_parameters()}})
+    torch.testing.assert_close(found[1], found[0], atol=1e-5, rtol=1e-4)
 
 
-@pytest.mark.parametrize("model", ["SASRec", "GRU4Rec"])
-@pytest.mark.parametrize("mode", ["full", "pop5"])
+@pytest.mark.parametrize(("model", "mode"), [("SASRec", "full"), ("GRU4Rec", "pop5")])
 def test_they_are_judged_on_the_same_rows(model: str, mode: str, write_inter: Any) -> None:
     options = {**SMALL, **write_inter(histories_to_rows(HISTORIES))}
     results = []
@@ -64,7 +60,7 @@ def test_they_are_judged_on_the_same_rows(model: str, mode: str, write_inter: An
     assert results[0] == results[1]
 
 
-@pytest.mark.parametrize("length", [4, 10, 11, 12, 13, 21, 22, 35])
+@pytest.mark.parametrize("length", [4, 11, 12, 22, 35])
 def test_every_label_of_a_history_is_trained_once(length: int, write_inter: Any) -> None:
     data = write_inter([(user, f"i{t % 17}", t) for user in "abcd" for t in range(length)])
     options = {**SMALL, **data, "train_batch_size": 20, "MAX_ITEM_LIST_LENGTH": 10}
@@ -101,10 +97,8 @@ def test_a_data_set_is_saved_and_read_again_with_its_rows(write_inter: Any) -> N
     prepare(config)
     (file,) = Path("saved").glob("*.pth")
     assert "BERT4RecDataset" in file.name
-    again = make_config(
-        "SASRec", **SMALL, **data, training_rows="user", dataset_save_path=str(file), trust_pickles=True
-    )
-    _, train, _, _ = prepare(again)
+    data |= {"training_rows": "user", "dataset_save_path": str(file), "trust_pickles": True}
+    _, train, _, _ = prepare(make_config("SASRec", **SMALL, **data))
     assert len(train.users) == len(HISTORIES)
 
 
@@ -126,15 +120,13 @@ def test_a_comparison_notices_histories_in_another_order(write_inter: Any) -> No
     """RecBole's float32 merges the two first times of each user, which the file has the wrong way round."""
     day = 1_700_000_000
     rows = [(f"u{u}", f"i{(u + t) % 9}", day + (2 - t if t < 2 else 1000 * t)) for u in range(9) for t in range(6)]
-    data = write_inter(rows)
-    rules = {"data_path": data["data_path"], "topk": "[3]", "metrics": "['MRR']", "valid_metric": "MRR@3"}
-    options, by_user = {**rules, "exact_time": "True"}, {"training_rows": "user"}
+    rules = {"data_path": write_inter(rows)["data_path"], "topk": "[3]", "metrics": "['MRR']", "valid_metric": "MRR@3"}
 
     def check(**asked: str) -> None:
-        contestants = contestants_of(["BERT4Rec", "SASRec"], {}, user_layers(asked, (), {}))
+        contestants = contestants_of(["BERT4Rec", "SASRec"], {}, user_layers(rules | asked, (), {}))
         check_equal_rows(contestants["BERT4Rec"], contestants, "toy")
 
-    for more in ({}, by_user):
+    for more in ({}, {"training_rows": "user"}):
         with pytest.raises(UserError, match="SASRec sees other histories"):
-            check(**options, **more)
-    check(**rules, **by_user)
+            check(exact_time="True", **more)
+    check(training_rows="user")

@@ -5,10 +5,11 @@ from __future__ import annotations
 import importlib.resources
 import math
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -34,7 +35,7 @@ def test_versions_and_machine_are_told() -> None:
 
 
 def test_the_memory_of_a_process_is_not_that_of_the_one_that_started_it() -> None:
-    held = np.ones(100_000_000)
+    held = np.ones(40_000_000)
     program = "from recbole_bert4rec.system.environment import peak_memory_mb; print(peak_memory_mb())"
     output = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout
     assert 5 < float(output) < held.nbytes / 2**20 < environment.peak_memory_mb()
@@ -43,41 +44,32 @@ def test_the_memory_of_a_process_is_not_that_of_the_one_that_started_it() -> Non
 def test_the_commit_is_that_of_the_checkout_and_changes_are_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    package = tmp_path / "checkout" / "package"
-    (package / "system").mkdir(parents=True)
-    monkeypatch.setattr(environment, "__file__", str(package / "system" / "environment.py"))
+    code, results = tmp_path / "package" / "a.py", tmp_path / "benchmarks" / "results" / "figures.json"
+    for file in (code, results):
+        file.parent.mkdir(parents=True)
+        file.write_text("[]")
+    monkeypatch.setattr(environment, "__file__", str(code.parent / "system" / "environment.py"))
     assert environment.commit() is None, "no checkout"
-    (package.parent / ".git").mkdir()
+    (tmp_path / ".git").mkdir()
     assert environment.commit() is None, "a broken checkout"
-    git(package.parent, "init", "-q")
-    (package / "a.py").write_text("")
-    results = package.parent / "benchmarks" / "results" / "figures.json"
-    results.parent.mkdir(parents=True)
-    results.write_text("[]")
-    git(package.parent, "add", ".")
-    git(package.parent, "commit", "-qm", "first")
+    for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "first"]):
+        git(tmp_path, *words)
     clean = environment.commit()
     assert clean is not None
-    assert len(clean) == 12
-    int(clean, 16)
+    assert re.fullmatch("[0-9a-f]{12}", clean)
     results.write_text("[1]")
     assert environment.commit() == clean, "results are not code"
-    (package / "a.py").write_text("changed\n")
+    code.write_text("changed\n")
     assert environment.commit() == f"{clean} with changes"
 
 
-def test_without_installation_the_files_of_the_checkout_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_installation_the_files_of_the_checkout_are_found_and_are_named_for_a_name_like_no_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     installed = sorted(entry.name for entry in shipped("recipe").iterdir())
-
-    def missing(package: Any) -> Any:
-        raise ModuleNotFoundError(package)
-
-    monkeypatch.setattr(importlib.resources, "files", missing)
+    monkeypatch.setattr(importlib.resources, "files", Mock(side_effect=ModuleNotFoundError))
     assert sorted(entry.name for entry in shipped("recipe").iterdir()) == installed
     assert Path(find_config(installed[0])).is_file()
-
-
-def test_a_name_like_no_other_gets_the_list_of_all() -> None:
     with pytest.raises(UserError, match=r"best-b.*\.yaml"):
         find_config("zzzzzzzz")
 
@@ -90,10 +82,9 @@ def test_an_attribute_is_replaced_inside_the_block_alone() -> None:
     assert math.pi == before
 
 
-def test_variables_of_the_environment_come_back() -> None:
-    os.environ["RECBOLE_BERT4REC_TEST"] = "before"
+def test_variables_of_the_environment_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RECBOLE_BERT4REC_TEST", "before")
     with restored_environment():
-        os.environ["RECBOLE_BERT4REC_TEST"] = "inside"
-        os.environ["RECBOLE_BERT4REC_NEW"] = "inside"
-    assert os.environ.pop("RECBOLE_BERT4REC_TEST") == "before"
+        os.environ |= {"RECBOLE_BERT4REC_TEST": "inside", "RECBOLE_BERT4REC_NEW": "inside"}
+    assert os.environ["RECBOLE_BERT4REC_TEST"] == "before"
     assert "RECBOLE_BERT4REC_NEW" not in os.environ

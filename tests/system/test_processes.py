@@ -59,8 +59,5 @@ def test_the_process_ends_with_what_waits_for_it() -> None:
 
     with pytest.raises(KeyboardInterrupt):
         in_own_process(add, -4, 1, log=LOG, tick=stop)
-    assert not [one for one in psutil.Process().children(recursive=True) if LOG.resolve() in map(Path, _files(one))]
-
-
-def _files(process: psutil.Process) -> list[str]:
-    return [file.path for file in process.open_files()]
+    alive = psutil.Process().children(recursive=True)
+    assert str(LOG.resolve()) not in [file.path for one in alive for file in one.open_files()]

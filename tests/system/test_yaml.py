@@ -42,16 +42,12 @@ def test_options_have_names_that_are_texts_and_what_is_wrong_is_cut_short(text: 
     assert len(str(error.value)) < 400
 
 
-def test_a_file_of_comments_alone_has_no_options(tmp_path: Path) -> None:
-    file = tmp_path / "mine.yaml"
-    file.write_text("# epochs: 3\n")
-    assert read_yaml(str(file)) == {}
-
-
-def test_numbers_anchors_and_merged_keys_are_read() -> None:
+def test_numbers_anchors_merged_keys_and_comments_alone_are_read(tmp_path: Path) -> None:
     text = "a: &a {x: 1e-3, y: 2}\nb: {<<: *a, y: 3}\nc: [*a, *a]\nd: !!int 7\ne: 5E4\nf: 1_0e1\ng: e3\n"
     content = parse_yaml(text, "here")
     assert content["b"] == {"x": 0.001, "y": 3}
     assert content["c"] == [content["a"], content["a"]]
     assert [content[key] for key in "defg"] == [7, 50000.0, 100.0, "e3"]
-    assert parse_yaml("", "here") is None
+    assert parse_yaml("# epochs: 3", "here") is None
+    (tmp_path / "mine.yaml").write_text("# epochs: 3\n")
+    assert read_yaml(str(tmp_path / "mine.yaml")) == {}
