@@ -38,17 +38,6 @@ def inter_writer(folder: Path) -> Callable[..., dict[str, Any]]:
     return write
 
 
-def benchmark_files(folder: Path, parts: dict[str, list[tuple[str, str, str]]], items: str) -> dict[str, Any]:
-    """Write rows of user, history and next item by the part they are of; return the options that load them."""
-    header = f"user_id:token\t{items}_list:token_seq\t{items}:token"
-    columns = ["user_id", f"{items}_list", items]
-    (folder / "bench").mkdir()
-    for part, rows in parts.items():
-        (folder / "bench" / f"bench.{part}.inter").write_text("\n".join([header, *map("\t".join, rows)]) + "\n")
-    options = {"dataset": "bench", "data_path": str(folder), "benchmark_filename": [*parts]}
-    return {**options, "ITEM_ID_FIELD": items, "alias_of_item_id": columns[1:2], "load_col": {"inter": columns}}
-
-
 def histories_to_rows(histories: dict[str, list[Any]]) -> list[tuple[Any, ...]]:
     return [(user, item, time) for user, items in histories.items() for time, item in enumerate(items)]
 

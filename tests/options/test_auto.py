@@ -110,9 +110,9 @@ def test_what_does_not_go_with_the_loss_that_auto_became_is_refused(write_inter:
 def test_of_a_log_every_line_counts_and_of_benchmark_files_the_longest_row_of_a_user(
     write_inter: Any, tmp_path: Path
 ) -> None:
-    rows = [("u1", "i1", "i2"), ("u1", "i1 i2", "i3"), ("u2", "i2", "i1")]
-    parts = {"train": rows, "valid": [("u1", "i1 i2 i3", "i4")], "test": [("u2", "i2 i1", "i5")]}
-    options = benchmark_files(tmp_path, parts, "item_id") | {"topk": [1], "metrics": ["MRR"], "valid_metric": "MRR@1"}
+    rows = ["u1\ti1\ti2", "u1\ti1 i2\ti3", "u2\ti2\ti1"]
+    parts = {"train": rows, "valid": ["u1\ti1 i2 i3\ti4"], "test": ["u2\ti2 i1\ti5"]}
+    options = benchmark_files(tmp_path, parts) | {"topk": [1], "metrics": ["MRR"], "valid_metric": "MRR@1"}
     for asked, wanted in ((write_inter(ROWS), len(ROWS)), (options, 4 + 3)):
         dataset = create_dataset(make_config("SASRecPlus", **asked))
         dataset.build()

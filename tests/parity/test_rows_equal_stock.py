@@ -119,7 +119,7 @@ def prefixes_of_users() -> dict[str, list[str]]:
 def test_rows_of_benchmark_files_equal_stock_and_their_column_of_items_may_have_any_name(
     item: str, tmp_path: Path
 ) -> None:
-    stock = prepare(make_config("SASRec", **benchmark_files(tmp_path, prefixes_of_users(), "item_id")))
+    stock = prepare(make_config("SASRec", **benchmark_files(tmp_path, prefixes_of_users())))
     config = make_config("BERT4Rec", epochs=1, hidden_size=16, **benchmark_files(tmp_path, prefixes_of_users(), item))
     ours = prepare(config)
     for part in (1, 2, 3):

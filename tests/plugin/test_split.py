@@ -89,7 +89,7 @@ def test_saved_loaders_made_with_other_options_are_not_used_again(options: dict,
 
 
 def test_recboles_models_read_benchmark_files_with_column_names_of_ones_own(tmp_path: Path) -> None:
-    rows = [(f"u{user}", f"i{user} i{user + 1}", f"i{user + 2}") for user in range(9)]
+    rows = [f"u{user}\ti{user} i{user + 1}\ti{user + 2}" for user in range(9)]
     options = benchmark_files(tmp_path, dict.fromkeys(("train", "valid", "test"), rows), "movie")
 
     class Checked(CheckedLoading, SequentialDataset):
