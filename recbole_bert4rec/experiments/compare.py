@@ -10,12 +10,10 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 from recbole.utils import ModelType
-from tabulate import tabulate
 from tqdm.auto import tqdm
 
 from recbole_bert4rec.experiments.equal_rows import Contestant, check_equal_rows, config_of, shared_rules, under_rules
-from recbole_bert4rec.experiments.report import write_report
-from recbole_bert4rec.experiments.results import distinct_metrics, mean_text, read_results
+from recbole_bert4rec.experiments.results import read_results
 from recbole_bert4rec.experiments.store import how_far, run_once
 from recbole_bert4rec.logs.atomic import check_not_mapped
 from recbole_bert4rec.logs.conversion import folder_read
@@ -113,7 +111,7 @@ def compare(
             "dataset": name,
             "seeds": numbers,
             "budget": budget,
-            "command": _command(),
+            "command": shlex.join(["python", *sys.orig_argv[1:]]),
         }
         if not numbers or len({*numbers}) < len(numbers):
             raise UserError(f"--seeds={seeds} must be at least 1, or different seeds")
@@ -181,13 +179,6 @@ def _arguments(model: str | type, variant: Mapping[str, Any], layers: Layers) ->
     return {"model": importable(model), "config_files": [*files, variant], "options": options}
 
 
-def _command() -> str:
-    """Return the command that the user typed, without the folder of the program."""
-    program, *words = sys.orig_argv[1:] or [""]
-    python = ["python"] if program.startswith("-") or program.endswith(".py") else []
-    return shlex.join([*python, Path(program).name, *words])
-
-
 def _compare(
     reference: Contestant,
     contestants: Mapping[str, Contestant],
@@ -197,6 +188,8 @@ def _compare(
     screen: str,
 ) -> ComparisonResult:
     """Prove that the rows are equal, make all runs, and report on them."""
+    from recbole_bert4rec.experiments.report import table_for_screen, write_report  # which needs matplotlib
+
     dataset: str = about["dataset"]
     say(
         f"proving that {len(contestants)} models are evaluated on the same rows of {dataset}\n"
@@ -215,7 +208,7 @@ def _compare(
     write_json(folder / "comparison.json", {**about, **facts, "runs": runs, "failed": failed})
     results = read_results(folder)
     written = write_report(folder, results)
-    say("\n".join(f"  {kind:<10}{path}" for kind, path in written.items()))
+    say("\n".join([f"\n{table_for_screen(results)}\n", *(f"  {kind:<10}{path}" for kind, path in written.items())]))
     if failed:
         reason = sorted(set(failed.values()))[0]
         raise UserError(
@@ -282,8 +275,6 @@ def _run_all(
             valid, test = (record[f"{phase}_result"].get(metric) for phase in ("best_valid", "test"))
             spent = f"{counted(len(record['epochs']))}, {record['seconds']['train']:.1f} s"
             say(f"{text}: {metric} valid {valid:.4f}, test {test:.4f}; {spent if watched else 'kept from before'}")
-            if number % len(contestants) == 0:  # every model has one more seed
-                say(f"\n{_table(records)}\n")
     return records, failed
 
 
@@ -291,13 +282,3 @@ def _endless(contestant: Contestant) -> dict[str, int]:
     """Return the options with which time alone ends a training, but for those that the user gave."""
     given = {*contestant["options"]}.union(*contestant["config_files"])
     return dict.fromkeys({"epochs", "stopping_step"} - given, NO_END)
-
-
-def _table(records: Mapping[str, list[dict[str, Any]]]) -> str:
-    """Return the test metrics of the models so far: mean, and standard deviation over seeds."""
-    metrics = distinct_metrics(next(iter(records.values()))[0]["test_result"])
-    rows = []
-    for label, of_label in records.items():
-        results = [[record["test_result"][metric] for record in of_label] for metric in metrics]
-        rows.append([label, len(of_label), *map(mean_text, results)])
-    return tabulate(rows, ["test", "seeds", *metrics], disable_numparse=True)
