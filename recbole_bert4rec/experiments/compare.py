@@ -22,10 +22,11 @@ from recbole_bert4rec.options.table import DECIDED_BY_COMPARISON, SINGLE_RUN
 from recbole_bert4rec.options.user_models import chosen, class_name, importable, known_as, named_in_file
 from recbole_bert4rec.plugin.config import Layers, plain_value, without_effect
 from recbole_bert4rec.plugin.hooks import in_program
+from recbole_bert4rec.recommend.bulk import write_table
 from recbole_bert4rec.system.constants import MODEL_NAME, SHORT
 from recbole_bert4rec.system.environment import find_config, need, suppress_dependency_warnings
 from recbole_bert4rec.system.errors import UserError, short
-from recbole_bert4rec.system.files import atomic_write, locked
+from recbole_bert4rec.system.files import locked
 from recbole_bert4rec.system.processes import FailedError, in_own_process
 from recbole_bert4rec.system.scoped import restored_environment
 from recbole_bert4rec.system.yaml_files import read_yaml
@@ -199,8 +200,7 @@ def _compare(
         facts = in_own_process(check_equal_rows, reference, contestants, dataset, log=folder / "rows.log")
     except FailedError as error:
         raise UserError(f"{error} (more in {folder / 'rows.log'})") from error
-    with atomic_write(folder / "rows.parquet") as file:
-        facts.pop("rows").to_parquet(file, index=False)
+    write_table(facts.pop("rows"), str(folder / "rows.parquet"))
     records, failed = _run_all(contestants, about | facts, protocols, folder / "runs", no_bars(screen))
     if not records:
         raise UserError("every run failed: " + "; ".join(sorted(set(failed.values()))))
