@@ -29,10 +29,6 @@ _HOW_MARKED = (
     "mean ± standard deviation over seeds; best bold, second underlined; * differs from the first model (paired "
     f"t-test, Holm's correction, p < {LEVEL:g})"
 )
-_WHICH = (
-    "With one target a user recall is hit, MAP is MRR, and precision@K is hit@K / K: the first of such metrics is "
-    "shown. Left out are cuts that hold every target."
-)
 _HOW_SURE = (
     "Interval and p are of a paired t-test over users that counts the seeds as samples, too. Holm's correction is over "
     "the rivals of a metric. One seed cannot show how much seeds differ; use three or more."
@@ -73,7 +69,7 @@ def _markdown(results: Results, scores: dict[str, pd.DataFrame], pictures: list[
     for protocol, table in scores.items():
         parts += [f"## The same weights under {_for_markdown(protocol)}"] if protocol else []
         parts += [_markdown_table(table)]
-    parts.append(_for_markdown(f"Test metrics: {_HOW_MARKED}. {_WHICH}"))
+    parts.append(_for_markdown(f"Test metrics: {_HOW_MARKED}."))
     if first:
         parts += ["## Differences", _markdown_table(_differences(results, first), texts=2), _HOW_SURE]
     parts += ["## Cost", _markdown_table(_costs(results)), _HOW_COSTLY]
@@ -103,22 +99,16 @@ def _headline(results: Results) -> str:
     """Say which model is ahead, by how much, and how sure that is."""
     metric, first = results.main_metric, results.reference
     means = {model: statistics.mean(results.scores(model, metric)) for model in results.records}
-    if first is None:
-        best = max(means, key=means.__getitem__)
-        return f"{best}: test {metric} {means[best]:.4f}."
     rival = max((model for model in means if model != first), key=means.__getitem__)
+    if first is None:
+        return f"{rival}: test {metric} {means[rival]:.4f}."
     gap, low, high, _, p = against(results, first, metric)[rival]
-    ahead, behind, best = first, rival, ", the best of the others," if len(means) > 2 else ""
-    if gap < 0:
-        ahead, behind, best, gap, low, high = rival, first, "", -gap, -high, -low
-    of = float(results.by_user(behind, metric).mean())
-    relative = f" ({gap / of:.0%})" if of else ""
+    ahead, behind = (first, rival) if gap >= 0 else (rival, first)
+    low, high = (low, high) if gap >= 0 else (-high, -low)
     sure = "significant" if p < LEVEL else "not significant"
-    one_seed = min(map(len, results.records.values())) == 1
     return (
-        f"{ahead} is ahead of {behind}{best} by {gap:.4f} test {metric}{relative}; 95 % interval {low:+.4f} to "
-        f"{high:+.4f}, p {p_text(p)} after Holm's correction: {sure} at {LEVEL:.0%}."
-        + (" One seed each: how much seeds differ is not known." if one_seed else "")
+        f"{ahead} is ahead of {behind} by {abs(gap):.4f} test {metric}; 95 % interval {low:+.4f} to {high:+.4f}, "
+        f"p {p_text(p)} after Holm's correction: {sure} at {LEVEL:.0%}."
     )
 
 
