@@ -182,7 +182,7 @@ def test_recboles_own_bert4rec_is_trained_under_its_other_name(write_inter: Any,
 
 
 @pytest.mark.parametrize("first", ["recbole", "ours"])
-def test_run_recbole_trains_our_model_and_leaves_checkpoint_and_record_or_nothing(
+def test_run_recbole_trains_our_model_and_leaves_a_checkpoint_or_nothing(
     first: str, write_inter: Any, tmp_path: Path
 ) -> None:
     data = write_inter(ROWS, header=HEADER)
@@ -205,7 +205,7 @@ def test_run_recbole_trains_our_model_and_leaves_checkpoint_and_record_or_nothin
     """)
     assert python(program, folder=tmp_path / "theirs") == [
         "[]",
-        "['.json', '.pth']",
+        "['.pth']",
         "recbole_bert4rec.plugin.model 8 True",
     ]
 
