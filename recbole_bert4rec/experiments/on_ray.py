@@ -64,7 +64,7 @@ def search(
             tune.Tuner(
                 tune.with_resources(trainable, resources),
                 tune_config=tune.TuneConfig(**config),
-                run_config=tune.RunConfig("trials", scratch, verbose=0, callbacks=[_Ends(trials, setting_of)]),
+                run_config=tune.RunConfig("trials", scratch, verbose=0, callbacks=[_EndedTrials(trials, setting_of)]),
                 **proposed,
             ).fit()
         finally:
@@ -98,29 +98,29 @@ def _trainable(
 ) -> None:
     """Run one setting from a Ray worker; Ray hears of each epoch, of those that an earlier search trained, too."""
     os.chdir(cwd)  # which Ray changes
-    setting, told, best = setting_of(proposal), 0, math.inf
+    setting, reported, best = setting_of(proposal), 0, math.inf
 
-    def tell(record: dict[str, Any]) -> None:
+    def report(record: dict[str, Any]) -> None:
         """Report the epochs that are new; it raises SystemExit if the scheduler stops the trial."""
-        nonlocal told, best
+        nonlocal reported, best
         path = str(folder / Path(record["checkpoint"]).with_suffix(".json").name)
         rows = [row for row in record["epochs"] if row.get("valid_score") is not None]
-        for row in rows[told:]:
-            told, best = told + 1, min(best, sign * row["valid_score"])
+        for row in rows[reported:]:
+            reported, best = reported + 1, min(best, sign * row["valid_score"])
             tune.report({"best": sign * best, "epoch": row["epoch"] + 1, "record": path})
         if "unfinished" not in record and record["best_valid_score"] != sign * best:  # a memory, which no epoch has
             tune.report({"best": record["best_valid_score"], "epoch": len(record["epochs"]), "record": path})
 
     gpus = ",".join(map(str, ray.get_gpu_ids()))  # RecBole would take the first GPU of the machine for all trials
     with FileLock(folder / f"{zlib.crc32(key_of(setting).encode()):08x}.lock"):  # hyperopt may propose one twice
-        record = attempt(setting, tell, gpu_id=gpus)
+        record = attempt(setting, report, gpu_id=gpus)
     if "reason" in record:
         tune.report({"best": sign * math.inf, "epoch": 0, "reason": record["reason"]})
     else:
-        tell(record)
+        report(record)
 
 
-class _Ends(tune.Callback):
+class _EndedTrials(tune.Callback):
     """Passes the events of Ray's trials on to the trials of the search."""
 
     def __init__(self, trials: Any, setting_of: SettingOf) -> None:

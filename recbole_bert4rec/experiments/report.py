@@ -84,8 +84,8 @@ def _tex(results: Results, scores: dict[str, pd.DataFrame]) -> str:
     text = "".join(f"% {_one_line(line)}\n" for line in [*_facts(results), r"needs \usepackage{booktabs}"])
     for protocol, table in scores.items():
         among = f"under {protocol}" if protocol else f"the target among {_candidates(results)}"
-        dressed = _dressed(table, _for_tex, r"\textbf{{{}}}", r"\underline{{{}}}", "$^{*}$")
-        text += dressed.style.hide(axis="index").to_latex(
+        formatted = _formatted(table, _for_tex, r"\textbf{{{}}}", r"\underline{{{}}}", "$^{*}$")
+        text += formatted.style.hide(axis="index").to_latex(
             hrules=True,
             position_float="centering",
             column_format="ll" + "r" * (table.shape[1] - 2),
@@ -152,7 +152,7 @@ def _candidates(results: Results) -> str:
 
 
 def _scores(results: Results, protocol: str) -> pd.DataFrame:
-    """Return mean and standard deviation over seeds, models by metrics; a cell is as :func:`_dressed` takes it."""
+    """Return mean and standard deviation over seeds, models by metrics; a cell is as :func:`_formatted` takes it."""
     models, first = [*results.records], results.reference
     table = pd.DataFrame({"model": models, "seeds": [str(len(results.records[model])) for model in models]})
     for metric in results.metrics(protocol):
@@ -205,7 +205,7 @@ def _costs(results: Results) -> pd.DataFrame:
 
 def table_for_screen(results: Results) -> str:
     """Return the test metrics of all models: mean, and standard deviation over seeds."""
-    table = _dressed(_scores(results, ""), _one_line, "{}", "{}", "")
+    table = _formatted(_scores(results, ""), _one_line, "{}", "{}", "")
     return str(table.to_markdown(index=False, disable_numparse=True, tablefmt="simple"))
 
 
@@ -226,7 +226,7 @@ def _for_tex(text: object) -> str:
     return "".join(words.get(sign, f"\\{sign}" if sign in "_&%#${}" else sign) for sign in _one_line(text))
 
 
-def _dressed(table: pd.DataFrame, escape: Callable[[object], str], best: str, second: str, star: str) -> pd.DataFrame:
+def _formatted(table: pd.DataFrame, escape: Callable[[object], str], best: str, second: str, star: str) -> pd.DataFrame:
     """Return a table in a format; a cell is a text, or a text with its place and whether it differs from the first."""
 
     def shown(cell: str | tuple[str, float, bool]) -> str:
@@ -238,9 +238,9 @@ def _dressed(table: pd.DataFrame, escape: Callable[[object], str], best: str, se
 
 def _markdown_table(table: pd.DataFrame, texts: int = 1) -> str:
     """Return a table in Markdown; so many columns from the left hold words, the others numbers."""
-    dressed = _dressed(table, _for_markdown, "**{}**", "<u>{}</u>", r"\*")
+    formatted = _formatted(table, _for_markdown, "**{}**", "<u>{}</u>", r"\*")
     sides = ["left"] * texts + ["right"] * (table.shape[1] - texts)
-    return str(dressed.to_markdown(index=False, disable_numparse=True, colalign=sides))
+    return str(formatted.to_markdown(index=False, disable_numparse=True, colalign=sides))
 
 
 def _axis(results: Results) -> Figure:

@@ -151,9 +151,9 @@ def refit(trainer: Any) -> dict[str, Any]:
 
 def recommender_of(model: BERT4Rec, dataset: BERT4RecDataset) -> Recommender:
     """Return a trained model with the whole history of every user, valid and test included."""
-    told = dataset.all_histories()
-    users = np.array(told["users"], dtype=object)
-    histories = Histories(users, told["items"].numpy(), told["offsets"].numpy())
+    whole = dataset.all_histories()
+    users = np.array(whole["users"], dtype=object)
+    histories = Histories(users, whole["items"].numpy(), whole["offsets"].numpy())
     options, items = dataset.config.final_config_dict, Items(item_tokens(dataset))
     return Recommender(TorchBackend(model.eval(), dataset.training_counts()), items, options, histories)
 
