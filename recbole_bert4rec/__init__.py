@@ -47,7 +47,6 @@ def _register() -> Exception | None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # RecBole's dependencies deplore their own age while they are imported
-            importlib.import_module("recbole_bert4rec.training.record")
             hooks = importlib.import_module("recbole_bert4rec.plugin.hooks")
     except (ModuleNotFoundError, AttributeError) as error:  # the second comes of libraries that are too new
         if getattr(error, "name", None) != "recbole":

@@ -10,12 +10,10 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 from recbole.utils import ModelType
-from tabulate import tabulate
 from tqdm.auto import tqdm
 
 from recbole_bert4rec.experiments.equal_rows import Contestant, check_equal_rows, config_of, shared_rules, under_rules
-from recbole_bert4rec.experiments.report import write_report
-from recbole_bert4rec.experiments.results import distinct_metrics, mean_text, read_results
+from recbole_bert4rec.experiments.results import read_results
 from recbole_bert4rec.experiments.store import how_far, run_once
 from recbole_bert4rec.logs.atomic import check_not_mapped
 from recbole_bert4rec.logs.conversion import folder_read
@@ -24,10 +22,11 @@ from recbole_bert4rec.options.table import DECIDED_BY_COMPARISON, SINGLE_RUN
 from recbole_bert4rec.options.user_models import chosen, class_name, importable, known_as, named_in_file
 from recbole_bert4rec.plugin.config import Layers, plain_value, without_effect
 from recbole_bert4rec.plugin.hooks import in_program
+from recbole_bert4rec.recommend.bulk import write_tables
 from recbole_bert4rec.system.constants import MODEL_NAME, SHORT
 from recbole_bert4rec.system.environment import find_config, need, suppress_dependency_warnings
 from recbole_bert4rec.system.errors import UserError, short
-from recbole_bert4rec.system.files import atomic_write, locked
+from recbole_bert4rec.system.files import locked
 from recbole_bert4rec.system.processes import FailedError, in_own_process
 from recbole_bert4rec.system.scoped import restored_environment
 from recbole_bert4rec.system.yaml_files import read_yaml
@@ -113,7 +112,7 @@ def compare(
             "dataset": name,
             "seeds": numbers,
             "budget": budget,
-            "command": _command(),
+            "command": shlex.join(["python", *sys.orig_argv[1:]]),
         }
         if not numbers or len({*numbers}) < len(numbers):
             raise UserError(f"--seeds={seeds} must be at least 1, or different seeds")
@@ -181,13 +180,6 @@ def _arguments(model: str | type, variant: Mapping[str, Any], layers: Layers) ->
     return {"model": importable(model), "config_files": [*files, variant], "options": options}
 
 
-def _command() -> str:
-    """Return the command that the user typed, without the folder of the program."""
-    program, *words = sys.orig_argv[1:] or [""]
-    python = ["python"] if program.startswith("-") or program.endswith(".py") else []
-    return shlex.join([*python, Path(program).name, *words])
-
-
 def _compare(
     reference: Contestant,
     contestants: Mapping[str, Contestant],
@@ -197,6 +189,8 @@ def _compare(
     screen: str,
 ) -> ComparisonResult:
     """Prove that the rows are equal, make all runs, and report on them."""
+    from recbole_bert4rec.experiments.report import table_for_screen, write_report  # which needs matplotlib
+
     dataset: str = about["dataset"]
     say(
         f"proving that {len(contestants)} models are evaluated on the same rows of {dataset}\n"
@@ -206,8 +200,7 @@ def _compare(
         facts = in_own_process(check_equal_rows, reference, contestants, dataset, log=folder / "rows.log")
     except FailedError as error:
         raise UserError(f"{error} (more in {folder / 'rows.log'})") from error
-    with atomic_write(folder / "rows.parquet") as file:
-        facts.pop("rows").to_parquet(file, index=False)
+    write_tables([facts.pop("rows")], str(folder / "rows.parquet"))
     records, failed = _run_all(contestants, about | facts, protocols, folder / "runs", no_bars(screen))
     if not records:
         raise UserError("every run failed: " + "; ".join(sorted(set(failed.values()))))
@@ -215,7 +208,7 @@ def _compare(
     write_json(folder / "comparison.json", {**about, **facts, "runs": runs, "failed": failed})
     results = read_results(folder)
     written = write_report(folder, results)
-    say("\n".join(f"  {kind:<10}{path}" for kind, path in written.items()))
+    say("\n".join([f"\n{table_for_screen(results)}\n", *(f"  {kind:<10}{path}" for kind, path in written.items())]))
     if failed:
         reason = sorted(set(failed.values()))[0]
         raise UserError(
@@ -282,8 +275,6 @@ def _run_all(
             valid, test = (record[f"{phase}_result"].get(metric) for phase in ("best_valid", "test"))
             spent = f"{counted(len(record['epochs']))}, {record['seconds']['train']:.1f} s"
             say(f"{text}: {metric} valid {valid:.4f}, test {test:.4f}; {spent if watched else 'kept from before'}")
-            if number % len(contestants) == 0:  # every model has one more seed
-                say(f"\n{_table(records)}\n")
     return records, failed
 
 
@@ -291,13 +282,3 @@ def _endless(contestant: Contestant) -> dict[str, int]:
     """Return the options with which time alone ends a training, but for those that the user gave."""
     given = {*contestant["options"]}.union(*contestant["config_files"])
     return dict.fromkeys({"epochs", "stopping_step"} - given, NO_END)
-
-
-def _table(records: Mapping[str, list[dict[str, Any]]]) -> str:
-    """Return the test metrics of the models so far: mean, and standard deviation over seeds."""
-    metrics = distinct_metrics(next(iter(records.values()))[0]["test_result"])
-    rows = []
-    for label, of_label in records.items():
-        results = [[record["test_result"][metric] for record in of_label] for metric in metrics]
-        rows.append([label, len(of_label), *map(mean_text, results)])
-    return tabulate(rows, ["test", "seeds", *metrics], disable_numparse=True)

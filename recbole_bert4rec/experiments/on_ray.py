@@ -9,6 +9,7 @@ import tempfile
 import warnings
 import zlib
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,19 +25,15 @@ from recbole_bert4rec.system.errors import short
 from recbole_bert4rec.system.ray_cluster import check_room, start_ray
 from recbole_bert4rec.training.record import read_record, write_json
 
-Settings = list[dict[str, Any]] | None
-_ENVIRONMENT = {
-    "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
-    "TUNE_MAX_PENDING_TRIALS_PG": "1",
-    "TUNE_DISABLE_SIGINT_HANDLER": "1",  # a signal is the program's
-}
+SettingOf = Callable[[dict[str, Any]], dict[str, Any]]
+"""Returns the setting that a proposal of Ray's stands for."""
 
 
 def search(
     attempt: Callable[..., dict[str, Any]],
     trials: Any,
     space: Space,
-    settings: Settings,
+    settings: list[dict[str, Any]] | None,
     seed: int,
     scheduler: schedulers.TrialScheduler,
     resources: dict[str, float],
@@ -44,7 +41,9 @@ def search(
     address: str | None,
 ) -> None:
     """Run the settings side by side, or those that hyperopt proposes where there are none."""
-    os.environ |= _ENVIRONMENT
+    # a signal is the program's
+    for name in ("DISABLE_AUTO_CALLBACK_LOGGERS", "MAX_PENDING_TRIALS_PG", "DISABLE_SIGINT_HANDLER"):
+        os.environ[f"TUNE_{name}"] = "1"
     start_ray(address)
     for name in ("ray.tune", "ray.air"):  # which show the traceback of a trial that failed
         logging.getLogger(name).setLevel(logging.CRITICAL)
@@ -55,7 +54,8 @@ def search(
         mode = "max" if trials.sign < 0 else "min"
         config["search_alg"] = HyperOptSearch(hyperopt_space(space), "best", mode, random_state_seed=seed)
         config["num_samples"], proposed = trials.total, {}
-    fixed = {"attempt": attempt, "space": space, "settings": settings, "sign": trials.sign, "cwd": os.getcwd()}
+    setting_of = partial(of_draws, space) if settings is None else partial(_setting_of_number, settings)
+    fixed = {"attempt": attempt, "setting_of": setting_of, "sign": trials.sign, "cwd": os.getcwd()}
     trainable = tune.with_parameters(_trainable, folder=trials.folder, **fixed)
     trials.folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as scratch, warnings.catch_warnings():
@@ -64,9 +64,7 @@ def search(
             tune.Tuner(
                 tune.with_resources(trainable, resources),
                 tune_config=tune.TuneConfig(**config),
-                run_config=tune.RunConfig(
-                    name="trials", storage_path=scratch, verbose=0, callbacks=[_Ends(trials, space, settings)]
-                ),
+                run_config=tune.RunConfig("trials", scratch, verbose=0, callbacks=[_EndedTrials(trials, setting_of)]),
                 **proposed,
             ).fit()
         finally:
@@ -91,43 +89,42 @@ def scheduler_of(name: str, epochs: int, bigger: bool) -> schedulers.TrialSchedu
     return schedulers.FIFOScheduler()
 
 
-def _setting_of(space: Space, settings: Settings, proposal: dict[str, Any]) -> dict[str, Any]:
-    """Return the setting that Ray proposes: one of the list, or draws of hyperopt."""
-    return of_draws(space, proposal) if settings is None else settings[proposal["number"]]
+def _setting_of_number(settings: list[dict[str, Any]], proposal: dict[str, Any]) -> dict[str, Any]:
+    return settings[proposal["number"]]
 
 
 def _trainable(
-    proposal: dict[str, Any], attempt: Any, space: Space, settings: Settings, folder: Path, sign: float, cwd: str
+    proposal: dict[str, Any], attempt: Any, setting_of: SettingOf, folder: Path, sign: float, cwd: str
 ) -> None:
     """Run one setting from a Ray worker; Ray hears of each epoch, of those that an earlier search trained, too."""
     os.chdir(cwd)  # which Ray changes
-    setting, told, best = _setting_of(space, settings, proposal), 0, math.inf
+    setting, reported, best = setting_of(proposal), 0, math.inf
 
-    def tell(record: dict[str, Any]) -> None:
+    def report(record: dict[str, Any]) -> None:
         """Report the epochs that are new; it raises SystemExit if the scheduler stops the trial."""
-        nonlocal told, best
+        nonlocal reported, best
         path = str(folder / Path(record["checkpoint"]).with_suffix(".json").name)
         rows = [row for row in record["epochs"] if row.get("valid_score") is not None]
-        for row in rows[told:]:
-            told, best = told + 1, min(best, sign * row["valid_score"])
+        for row in rows[reported:]:
+            reported, best = reported + 1, min(best, sign * row["valid_score"])
             tune.report({"best": sign * best, "epoch": row["epoch"] + 1, "record": path})
         if "unfinished" not in record and record["best_valid_score"] != sign * best:  # a memory, which no epoch has
             tune.report({"best": record["best_valid_score"], "epoch": len(record["epochs"]), "record": path})
 
     gpus = ",".join(map(str, ray.get_gpu_ids()))  # RecBole would take the first GPU of the machine for all trials
     with FileLock(folder / f"{zlib.crc32(key_of(setting).encode()):08x}.lock"):  # hyperopt may propose one twice
-        record = attempt(setting, tell, gpu_id=gpus)
+        record = attempt(setting, report, gpu_id=gpus)
     if "reason" in record:
         tune.report({"best": sign * math.inf, "epoch": 0, "reason": record["reason"]})
     else:
-        tell(record)
+        report(record)
 
 
-class _Ends(tune.Callback):
+class _EndedTrials(tune.Callback):
     """Passes the events of Ray's trials on to the trials of the search."""
 
-    def __init__(self, trials: Any, space: Space, settings: Settings) -> None:
-        self._trials, self._space, self._settings = trials, space, settings
+    def __init__(self, trials: Any, setting_of: SettingOf) -> None:
+        self._trials, self._setting_of = trials, setting_of
 
     def __getstate__(self) -> dict[str, Any]:
         """Be stored as nothing: Ray would restore a search by it, which the records do."""
@@ -145,7 +142,7 @@ class _Ends(tune.Callback):
         self._end(trials, trial, {"reason": f"its worker of Ray was ended: {short(str(trial.get_pickled_error()))}"})
 
     def _end(self, trials: list[Trial], trial: Trial, record: dict[str, Any]) -> None:
-        setting = _setting_of(self._space, self._settings, trial.config)
+        setting = self._setting_of(trial.config)
         if key_of(setting) not in self._trials.ended:
             self._trials.end(setting, record, trials.index(trial))
 

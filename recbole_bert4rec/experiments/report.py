@@ -5,38 +5,21 @@ from __future__ import annotations
 import html
 import re
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import pandas as pd
+from matplotlib import rc_context
+from matplotlib.figure import Figure
 
-from recbole_bert4rec.experiments.results import OF_RANKS, Results, mean_text
+from recbole_bert4rec.experiments.results import OF_RANKS, Results
 from recbole_bert4rec.experiments.significance import against
 from recbole_bert4rec.system.files import atomic_write
 from recbole_bert4rec.training.screen import LEAVE_ONE_OUT
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
 LEVEL = 0.05
 """Differences with a higher p are not significant."""
 _PACKAGES = ("recbole_bert4rec", "recbole", "torch")
-_COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#8c8c00"]
-"""For the colour-blind, after Okabe and Ito (2008)."""
-_LOOK: dict[Any, Any] = {
-    "axes.prop_cycle": f"cycler(color={_COLOURS})",
-    "axes.grid": True,
-    "grid.alpha": 0.25,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "legend.frameon": False,
-    "errorbar.capsize": 3,
-    "lines.markersize": 4,
-    "text.parse_math": False,  # a model's name may hold dollar signs
-}
-_MARKERS = "osD^vPX*"
 _CAPTIONS = {
     "what-is-varied": "Test metrics by what the study varies: mean and standard deviation over seeds; a dot is a run.",
     "learning-curves": "Validation against epochs and seconds; a line is a run.",
@@ -45,10 +28,6 @@ _CAPTIONS = {
 _HOW_MARKED = (
     "mean ± standard deviation over seeds; best bold, second underlined; * differs from the first model (paired "
     f"t-test, Holm's correction, p < {LEVEL:g})"
-)
-_WHICH = (
-    "With one target a user recall is hit, MAP is MRR, and precision@K is hit@K / K: the first of such metrics is "
-    "shown. Left out are cuts that hold every target."
 )
 _HOW_SURE = (
     "Interval and p are of a paired t-test over users that counts the seeds as samples, too. Holm's correction is over "
@@ -59,9 +38,7 @@ _HOW_COSTLY = "Medians over seeds. Seconds are training and validation; memory i
 
 def write_report(folder: Path, results: Results) -> dict[str, Path]:
     """Write runs.csv, the pictures, report.md and table.tex."""
-    from matplotlib import rc_context  # of an extra
-
-    with rc_context(_LOOK):
+    with rc_context({"text.parse_math": False}):  # a model's name may hold dollar signs
         pictures = {"what-is-varied": _axis(results)} if results.about["axis"] else {}
         pictures["learning-curves"] = _curves(results)
         if results.reference:
@@ -92,7 +69,7 @@ def _markdown(results: Results, scores: dict[str, pd.DataFrame], pictures: list[
     for protocol, table in scores.items():
         parts += [f"## The same weights under {_for_markdown(protocol)}"] if protocol else []
         parts += [_markdown_table(table)]
-    parts.append(_for_markdown(f"Test metrics: {_HOW_MARKED}. {_WHICH}"))
+    parts.append(_for_markdown(f"Test metrics: {_HOW_MARKED}."))
     if first:
         parts += ["## Differences", _markdown_table(_differences(results, first), texts=2), _HOW_SURE]
     parts += ["## Cost", _markdown_table(_costs(results)), _HOW_COSTLY]
@@ -107,8 +84,8 @@ def _tex(results: Results, scores: dict[str, pd.DataFrame]) -> str:
     text = "".join(f"% {_one_line(line)}\n" for line in [*_facts(results), r"needs \usepackage{booktabs}"])
     for protocol, table in scores.items():
         among = f"under {protocol}" if protocol else f"the target among {_candidates(results)}"
-        dressed = _dressed(table, _for_tex, r"\textbf{{{}}}", r"\underline{{{}}}", "$^{*}$")
-        text += dressed.style.hide(axis="index").to_latex(
+        formatted = _formatted(table, _for_tex, r"\textbf{{{}}}", r"\underline{{{}}}", "$^{*}$")
+        text += formatted.style.hide(axis="index").to_latex(
             hrules=True,
             position_float="centering",
             column_format="ll" + "r" * (table.shape[1] - 2),
@@ -122,22 +99,16 @@ def _headline(results: Results) -> str:
     """Say which model is ahead, by how much, and how sure that is."""
     metric, first = results.main_metric, results.reference
     means = {model: statistics.mean(results.scores(model, metric)) for model in results.records}
-    if first is None:
-        best = max(means, key=means.__getitem__)
-        return f"{best}: test {metric} {means[best]:.4f}."
     rival = max((model for model in means if model != first), key=means.__getitem__)
+    if first is None:
+        return f"{rival}: test {metric} {means[rival]:.4f}."
     gap, low, high, _, p = against(results, first, metric)[rival]
-    ahead, behind, best = first, rival, ", the best of the others," if len(means) > 2 else ""
-    if gap < 0:
-        ahead, behind, best, gap, low, high = rival, first, "", -gap, -high, -low
-    of = float(results.by_user(behind, metric).mean())
-    relative = f" ({gap / of:.0%})" if of else ""
+    ahead, behind = (first, rival) if gap >= 0 else (rival, first)
+    low, high = (low, high) if gap >= 0 else (-high, -low)
     sure = "significant" if p < LEVEL else "not significant"
-    one_seed = min(map(len, results.records.values())) == 1
     return (
-        f"{ahead} is ahead of {behind}{best} by {gap:.4f} test {metric}{relative}; 95 % interval {low:+.4f} to "
-        f"{high:+.4f}, p {p_text(p)} after Holm's correction: {sure} at {LEVEL:.0%}."
-        + (" One seed each: how much seeds differ is not known." if one_seed else "")
+        f"{ahead} is ahead of {behind} by {abs(gap):.4f} test {metric}; 95 % interval {low:+.4f} to {high:+.4f}, "
+        f"p {p_text(p)} after Holm's correction: {sure} at {LEVEL:.0%}."
     )
 
 
@@ -146,7 +117,6 @@ def _facts(results: Results) -> list[str]:
     about, rules = results.about, results.about["rules"]
     records = [record for of_model in results.records.values() for record in of_model]
     machine, versions = records[0]["machine"], records[0]["versions"]
-    late = [model for model, of_model in results.records.items() if any(map(_is_best_at_the_end, of_model))]
     split, mode = rules["eval_args"]["split"], rules["eval_args"]["mode"]
     facts = {
         "Data": f"{about['dataset']}, {about['users']:,} users, {about['items']:,} items, "
@@ -160,7 +130,6 @@ def _facts(results: Results) -> list[str]:
         "Selection": f"by validation {results.main_metric}; every run tested once",
         "Seeds": ", ".join(map(str, about["seeds"])),
         "Budget": about["budget"] and f"{about['budget']:g} s a run, and the step or validation under way",
-        "Best at the last epoch, so that a longer training may be better": ", ".join(late),
         "Machine": f"{machine['processor']}, cores {machine['cores']}, threads {machine['threads']}, "
         f"GPU {machine['gpu'] or 'none'}",
         "Versions": ", ".join(f"{name} {versions[name]}" for name in _PACKAGES if name in versions),
@@ -170,12 +139,6 @@ def _facts(results: Results) -> list[str]:
         facts[f"Variant {variant}"] = ", ".join(f"{key}: {value}" for key, value in options.items()) or "nothing set"
     facts |= {f"Failed: {name}": reason for name, reason in about["failed"].items()}
     return [f"{key}: {value}" for key, value in facts.items() if value]
-
-
-def _is_best_at_the_end(record: dict[str, Any]) -> bool:
-    """Tell whether the last of several validations was the best."""
-    validated = [row["epoch"] for row in record["epochs"] if row.get("valid")]
-    return len(validated) > 1 and bool(record["best_epoch"] == validated[-1])
 
 
 def _candidates(results: Results) -> str:
@@ -189,7 +152,7 @@ def _candidates(results: Results) -> str:
 
 
 def _scores(results: Results, protocol: str) -> pd.DataFrame:
-    """Return mean and standard deviation over seeds, models by metrics; a cell is as :func:`_dressed` takes it."""
+    """Return mean and standard deviation over seeds, models by metrics; a cell is as :func:`_formatted` takes it."""
     models, first = [*results.records], results.reference
     table = pd.DataFrame({"model": models, "seeds": [str(len(results.records[model])) for model in models]})
     for metric in results.metrics(protocol):
@@ -198,8 +161,14 @@ def _scores(results: Results, protocol: str) -> pd.DataFrame:
         places = means.rank(method="dense", ascending=False) * (len(models) > 1)
         gaps = against(results, first, metric, protocol) if first and metric.partition("@")[0] in OF_RANKS else {}
         differs = [model in gaps and gaps[model].corrected < LEVEL for model in models]
-        table[metric] = pd.Series([*zip(map(mean_text, runs), places, differs, strict=True)])
+        table[metric] = pd.Series([*zip(map(_mean_text, runs), places, differs, strict=True)])
     return table
+
+
+def _mean_text(values: Collection[float]) -> str:
+    """Format the mean of some runs and, of two or more, their standard deviation."""
+    spread = f" ± {statistics.stdev(values):.4f}" if len(values) > 1 else ""
+    return f"{statistics.mean(values):.4f}{spread}"
 
 
 def _differences(results: Results, first: str) -> pd.DataFrame:
@@ -234,6 +203,12 @@ def _costs(results: Results) -> pd.DataFrame:
     return table
 
 
+def table_for_screen(results: Results) -> str:
+    """Return the test metrics of all models: mean, and standard deviation over seeds."""
+    table = _formatted(_scores(results, ""), _one_line, "{}", "{}", "")
+    return str(table.to_markdown(index=False, disable_numparse=True, tablefmt="simple"))
+
+
 def _one_line(text: object) -> str:
     """Replace every run of white space, line breaks included, by one space."""
     return " ".join(str(text).split())
@@ -251,7 +226,7 @@ def _for_tex(text: object) -> str:
     return "".join(words.get(sign, f"\\{sign}" if sign in "_&%#${}" else sign) for sign in _one_line(text))
 
 
-def _dressed(table: pd.DataFrame, escape: Callable[[object], str], best: str, second: str, star: str) -> pd.DataFrame:
+def _formatted(table: pd.DataFrame, escape: Callable[[object], str], best: str, second: str, star: str) -> pd.DataFrame:
     """Return a table in a format; a cell is a text, or a text with its place and whether it differs from the first."""
 
     def shown(cell: str | tuple[str, float, bool]) -> str:
@@ -263,67 +238,49 @@ def _dressed(table: pd.DataFrame, escape: Callable[[object], str], best: str, se
 
 def _markdown_table(table: pd.DataFrame, texts: int = 1) -> str:
     """Return a table in Markdown; so many columns from the left hold words, the others numbers."""
-    dressed = _dressed(table, _for_markdown, "**{}**", "<u>{}</u>", r"\*")
+    formatted = _formatted(table, _for_markdown, "**{}**", "<u>{}</u>", r"\*")
     sides = ["left"] * texts + ["right"] * (table.shape[1] - texts)
-    return str(dressed.to_markdown(index=False, disable_numparse=True, colalign=sides))
-
-
-def _empty(parts: int, height: float = 4.0, sharey: bool = False) -> tuple[Figure, list[Axes]]:
-    """Return a picture of so many parts side by side."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(10, height), layout="constrained")
-    return figure, [*figure.subplots(1, parts, squeeze=False, sharey=sharey)[0]]
+    return str(formatted.to_markdown(index=False, disable_numparse=True, colalign=sides))
 
 
 def _axis(results: Results) -> Figure:
     """Draw test metrics along the option that a study varies, as the paper's Figures 3 and 4."""
-    runs = results.table().sort_values("varied", kind="stable")
-    metrics = results.metrics()
-    shown = [metric for metric in metrics if metric.endswith("@10")][:2] or metrics[:2]
-    figure, sides = _empty(len(shown))
-    for axes, metric in zip(sides, shown, strict=True):
-        of_variant = runs.groupby("model", sort=False)[["varied", f"test {metric}"]]
-        values, means = of_variant.mean().to_numpy().T
-        deviations = of_variant.std().fillna(0.0).to_numpy()[:, 1]
-        axes.errorbar(range(len(means)), means, deviations, marker="o")
-        axes.plot(of_variant.ngroup(), runs[f"test {metric}"], ".", zorder=3)
-        axes.set_xticks(range(len(means)), [f"{value:g}" for value in values])  # evenly, as the paper's powers of 2
-        axes.set(xlabel=results.about["varied"], ylabel=f"test {metric}")
+    runs, metrics, figure = results.table(), results.metrics(), Figure()
+    axes = figure.subplots()
+    for metric in [metric for metric in metrics if metric.endswith("@10")][:2] or metrics[:2]:
+        of_value = runs.groupby("varied")[f"test {metric}"]
+        places = [f"{value:g}" for value in of_value.groups]  # evenly, as the paper's powers of 2
+        axes.errorbar(places, of_value.mean(), of_value.std().fillna(0.0), label=metric)
+        axes.plot([f"{value:g}" for value in runs["varied"]], runs[f"test {metric}"], ".")
+    axes.set(xlabel=results.about["varied"], ylabel="test")
+    axes.legend()
     return figure
 
 
 def _curves(results: Results) -> Figure:
     """Draw validation against epochs and against seconds; a line is a run."""
-    columns, metric = 4, results.main_metric
-    figure, (left, right) = _empty(2, 4 + 0.22 * -(-len(results.records) // columns), sharey=True)
+    metric, figure = results.main_metric, Figure(figsize=(10, 5))
+    sides = figure.subplots(1, 2, sharey=True)
     for number, (model, records) in enumerate(results.records.items()):
-        marker = _MARKERS[(number + number // 8) % 8]  # the colours come again after eight
-        style: dict[str, Any] = {"color": f"C{number}", "marker": marker, "label": model}
         for record in records:
             rows = [row for row in record["epochs"] if (row.get("valid") or {}).get(metric) is not None]
-            style |= {"markevery": max(1, len(rows) // 12)}
             scores = [row["valid"][metric] for row in rows]
-            left.plot([row["epoch"] + 1 for row in rows], scores, **style)
-            right.plot([row["at_second"] for row in rows], scores, **style)
-    for axes, passed in ((left, "epochs trained"), (right, "seconds of training and validation")):
-        axes.set(xscale="log", xlabel=f"{passed} (logarithmic)")
-        axes.locator_params("x", subs=(1, 2, 5))
-        axes.xaxis.set_major_formatter("{x:g}")
-        axes.minorticks_off()
-    left.set(ylabel=f"validation {metric}")
-    lines = {str(line.get_label()): line for line in left.lines}  # one of each model
-    figure.legend(lines.values(), lines, loc="outside lower center", ncols=columns)
+            style = {"color": f"C{number}", "label": model if record is records[0] else "_"}  # _ is in no legend
+            sides[0].plot([row["epoch"] + 1 for row in rows], scores, ".-", **style)
+            sides[1].plot([row["at_second"] for row in rows], scores, ".-", **style)
+    sides[0].set(xscale="log", xlabel="epochs trained", ylabel=f"validation {metric}")
+    sides[1].set(xscale="log", xlabel="seconds of training and validation")
+    sides[1].legend()
     return figure
 
 
 def _intervals(results: Results, first: str) -> Figure:
     """Draw the first model minus each other one in the main metric, with the 95 % interval."""
     gaps = against(results, first, results.main_metric)
-    figure, [axes] = _empty(1, 1.2 + 0.35 * len(gaps))
+    figure = Figure(layout="constrained")
+    axes = figure.subplots()
     for rival, gap in reversed(gaps.items()):
         axes.errorbar(gap.mean, rival, xerr=gap.high - gap.mean, fmt="o", color="C0")
-    axes.axvline(0.0, color="black", linewidth=0.8)
-    axes.margins(y=0.3)
+    axes.axvline(0.0, color="black")
     axes.set(xlabel=f"{first} minus the model, test {results.main_metric}")
     return figure

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import statistics
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -128,12 +127,6 @@ def _tested(record: dict[str, Any], protocol: str) -> dict[str, float]:
     """Return a run's test metrics under a protocol."""
     metrics: dict[str, float] = record["also"][protocol] if protocol else record["test_result"]
     return metrics
-
-
-def mean_text(values: Collection[float]) -> str:
-    """Format the mean of some runs and, of two or more, their standard deviation."""
-    spread = f" ± {statistics.stdev(values):.4f}" if len(values) > 1 else ""
-    return f"{statistics.mean(values):.4f}{spread}"
 
 
 def epochs_trained(record: dict[str, Any]) -> float:

@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import yaml
 from plotly.subplots import make_subplots
@@ -19,8 +18,6 @@ from recbole_bert4rec.system.files import atomic_write
 from recbole_bert4rec.training.record import counted
 from recbole_bert4rec.training.screen import say
 
-_FEW_TICKS, _WIDE = 8, 20
-"""Most ticks of an axis; numbers above 0 have a logarithmic one if the largest is so many times the smallest."""
 Trial = Mapping[str, Any]
 """A record of a run with its ``number`` and ``setting``; if it failed, its ``reason`` in place of a record."""
 
@@ -43,9 +40,8 @@ def write_search(
     with atomic_write(files["weights"]) as temporary:
         shutil.copyfile(files["trials"] / Path(best["checkpoint"]).name, temporary)
     with atomic_write(files["results"]) as temporary:
-        temporary.write_text(
-            "".join(_in_results(trial, trial is best) for trial in (*ranking, *failed)), encoding="utf-8"
-        )
+        texts = [_in_results(trial, trial is best) for trial in (*ranking, *failed)]
+        temporary.write_text("".join(texts), encoding="utf-8")
     with atomic_write(files["plots"]) as temporary:
         page(ranking, metric, title).write_html(temporary)
     table = _table([*ranking, *failed], metric)
@@ -97,28 +93,19 @@ def page(ranking: Sequence[Trial], metric: str, title: str) -> Any:
     rest: list[Any] = [None] * (len(axes) - 1)
     specs = [[{"type": "domain", "colspan": len(axes)}, *rest], [{} for _ in axes]]
     figure = make_subplots(rows=2, cols=len(axes), shared_yaxes=True, specs=specs)
-    colours = {"color": scores, "colorscale": "viridis", "showscale": True}
-    figure.add_parcoords(dimensions=[*axes, _axis(scores)], line=colours, row=1, col=1)
+    figure.add_parcoords(dimensions=[*axes, _axis(scores)], line={"color": scores, "showscale": True}, row=1, col=1)
     for column, axis in enumerate(axes, 1):
-        marker = {**colours, "showscale": False}
-        figure.add_scatter(x=axis["values"], y=scores, mode="markers", marker=marker, row=2, col=column)
-        ticks = {"tickvals": axis["tickvals"], "ticktext": axis["ticktext"], "title": axis["label"]}
-        figure.update_xaxes(**ticks, row=2, col=column)
+        figure.add_scatter(x=axis["values"], y=scores, mode="markers", row=2, col=column)
+        ticks = {name: axis[name] for name in ("tickvals", "ticktext") if name in axis}
+        figure.update_xaxes(title=axis["label"], **ticks, row=2, col=column)
     figure.update_yaxes(title=scores.name, row=2, col=1)
     return figure.update_layout(title=html.escape(title), showlegend=False, height=900)
 
 
 def _axis(values: pd.Series) -> dict[str, Any]:
-    """Return the axis of some values: a number stands at its size or its logarithm, anything else at its rank."""
-    if not all(map(is_number, values)):
-        words = pd.Categorical(values.map(str))
-        positions, texts = words.codes, [*words.categories]
-        return {"label": values.name, "values": positions, "tickvals": [*range(len(texts))], "ticktext": texts}
-    numbers = values.to_numpy(float)
-    wide = numbers.min() > 0 and numbers.max() >= _WIDE * numbers.min()
-    positions = np.log10(numbers) if wide else numbers
-    ticks = np.unique(positions)
-    if len(ticks) > _FEW_TICKS:
-        ticks = np.linspace(ticks[0], ticks[-1], 5)
-    texts = [f"{10**tick if wide else tick:.3g}" for tick in ticks]
-    return {"label": values.name, "values": positions, "tickvals": ticks, "ticktext": texts}
+    """Return the axis of some values: a number stands at its size, anything else at its rank."""
+    if all(map(is_number, values)):
+        return {"label": values.name, "values": values}
+    words = pd.Categorical(values.map(str))
+    texts = [*words.categories]
+    return {"label": values.name, "values": words.codes, "tickvals": [*range(len(texts))], "ticktext": texts}

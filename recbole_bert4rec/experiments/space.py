@@ -24,8 +24,6 @@ _RANGES = {"uniform": ("low", "high"), "quniform": ("low", "high", "step")}
 _RANGES |= {"loguniform": ("low", "high"), "loguniform10": ("low", "high")}
 """The numbers that each continuous kind takes. ``loguniform`` has RecBole's meaning: exp of a number between low and
 high; ``loguniform10`` draws between low and high themselves, every power of ten alike."""
-_MOST_MISTAKES = 20
-"""Listed in one message."""
 _DRAWS = 20
 """Draws for each random setting that is wanted, as a draw may repeat an earlier one; of a few settings, many more."""
 
@@ -140,7 +138,7 @@ def read_space(path: str | Path, why_not: Callable[[str], str | None] = lambda n
     if not space and not mistakes:
         mistakes = ["there is no parameter in it"]
     if mistakes:
-        lines = "\n  ".join(mistakes[:_MOST_MISTAKES])
+        lines = "\n  ".join(mistakes)
         raise UserError(
             f"parameter file {path} has mistakes; its lines are `name choice [1, 2]`, `name uniform 0,1`, "
             f"`name quniform 16,64,16`, `name loguniform -8,0` (exponents of e), `name loguniform10 1e-4,1e-2`, or "
@@ -152,11 +150,7 @@ def read_space(path: str | Path, why_not: Callable[[str], str | None] = lambda n
 def _of_lines(text: str) -> Iterator[tuple[str, str, str, Any]]:
     """Yield place, name, kind and values of each line; what is missing is empty."""
     for number, line in enumerate(text.splitlines(), 1):
-        stated, _, comment = line.partition("#")
-        while comment and stated.count("'") % 2 + stated.count('"') % 2:  # a # in quotes is none
-            more, _, comment = comment.partition("#")
-            stated += "#" + more
-        if words := stated.split(maxsplit=2):
+        if words := line.partition("#")[0].split(maxsplit=2):
             name, kind, values = [*words, "", ""][:3]
             yield f"line {number}", name, kind, literal(values if kind == "choice" else f"[{values.strip()}]")
 

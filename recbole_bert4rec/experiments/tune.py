@@ -124,10 +124,24 @@ def tune(
         UserError: a mistake in space, options or files; or every trial failed.
     """
     output, options = Path(output), {"show_progress": False, **(options or {})}
-    if output.suffix in _TAKEN or output.is_dir():
-        raise UserError(f"--output_file={output} must be a file that does not end in {' or '.join(_TAKEN)}")
-    of_ray = {"max_concurrent": max_concurrent, "ray_address": ray_address, "gpus_per_trial": gpus}
-    _check_flags(model, options, tool, algorithm, scheduler, max_evals, budget, of_ray)
+    of_ray: dict[str, Any] = {"max_concurrent": max_concurrent, "ray_address": ray_address, "gpus_per_trial": gpus}
+    wrong = {
+        f"--output_file={output} must be a file that does not end in {' or '.join(_TAKEN)}": (
+            output.suffix in _TAKEN or output.is_dir()
+        ),
+        f"--model={model}: one model is tuned at a time": "," in str(model),
+        f"--tool={tool} must be one of {', '.join(TOOLS)}": tool not in TOOLS,
+        f"--algo={algorithm} must be one of {', '.join(ALGORITHMS)}": algorithm not in (None, *ALGORITHMS),
+        f"--scheduler={scheduler} must be one of {', '.join(SCHEDULERS)}": scheduler not in SCHEDULERS,
+        f"--max_evals must be at least 1, but is {max_evals}": max_evals is not None and max_evals < 1,
+        "--max_evals goes with --algo=random or bayes, not exhaustive": algorithm == "exhaustive" and bool(max_evals),
+        f"--gpus_per_trial must be at least 0, but is {gpus:g}": gpus < 0,
+        "--gpu_id does not go with --tool=Ray, which shares out the GPUs": tool == "Ray" and "gpu_id" in options,
+        "--scheduler needs --tool=Ray": tool != "Ray" and scheduler != SCHEDULERS[0],
+        **{f"--{name} needs --tool=Ray": tool != "Ray" and bool(value) for name, value in of_ray.items()},
+    }
+    if mistakes := [mistake for mistake, is_made in wrong.items() if is_made]:
+        raise UserError("; ".join(mistakes))
     suppress_dependency_warnings()
     with (
         in_program(),
@@ -147,8 +161,8 @@ def tune(
         settings = proposals(space, algorithm, max_evals or _DRAWN, seed)
         total = size_at_most(space, max_evals or _DRAWN) if settings is None else len(settings)
         folder, about = output.with_suffix(".runs").resolve(), f"{config['model']} on {name}"
-        say(f"{algorithm} search: {total} trials of {about}, judged by validation {metric}; they are kept in {folder}")
-        say("\n".join(["searched", *(f"  {parameter}" for parameter in space)]))
+        how = f"{algorithm} search: {total} trials of {about}, judged by validation {metric}; they are kept in {folder}"
+        say("\n".join([how, "searched", *(f"  {parameter}" for parameter in space)]))
         of_run = {**shared, "folder": folder, "seed": seed, "budget": budget, "threads": cpus}
         of_run["label"] = config["model"] if scheduler == "none" else f"{config['model']}-{scheduler}"
         attempt = partial(attempt_setting, {**of_run, "data": fingerprint(config)}, options)
@@ -165,7 +179,6 @@ def tune(
                     trials.end(setting, attempt(setting, trials.watch))
         best = _tested_best(trials, attempt, shared, options, cpus)
         named = {
-            "model": shared["model"],
             "dataset": dataset or {**DEFAULT_NAMES, **layers.from_user}["dataset"],
             **_options_of(shared, layers, {**options, **best["setting"]}),
         }
@@ -173,41 +186,6 @@ def tune(
         files |= {"weights": output.with_suffix(".pth"), "plots": Path(display or output.with_suffix(".html"))}
         table = write_search(trials.ranking, trials.failed, metric, named, files)
         return SearchResult(best["setting"], best["best_valid_result"], best["test_result"], table, files)
-
-
-def _check_flags(
-    model: Model | None,
-    options: Mapping[str, Any],
-    tool: str,
-    algorithm: str | None,
-    scheduler: str,
-    max_evals: int | None,
-    budget: float | None,
-    of_ray: Mapping[str, Any],
-) -> None:
-    """Refuse words that are not among those that are known, numbers that cannot be, and flags that do not fit."""
-    of_ray = {**of_ray, "scheduler": scheduler if scheduler != "none" else None}
-    gpus = of_ray["gpus_per_trial"]
-    wrong = {
-        f"--model={model}: one model is tuned at a time": "," in str(model),
-        f"--tool={tool} must be one of {', '.join(TOOLS)}": tool not in TOOLS,
-        f"--algo={algorithm} must be one of {', '.join(ALGORITHMS)}": algorithm not in (None, *ALGORITHMS),
-        f"--scheduler={scheduler} must be one of {', '.join(SCHEDULERS)}": scheduler not in SCHEDULERS,
-        f"--max_evals must be at least 1, but is {max_evals}": max_evals is not None and max_evals < 1,
-        "--max_evals goes with --algo=random or bayes; exhaustive tries every combination": (
-            algorithm == "exhaustive" and max_evals is not None
-        ),
-        "--budget ends trials by time and --scheduler=asha by epochs; leave one of them out": (
-            budget is not None and scheduler == "asha"
-        ),
-        f"--gpus_per_trial must be at least 0, but is {gpus:g}": gpus < 0,
-        "--gpu_id does not go with --tool=Ray, which shares out the GPUs; leave it out": (
-            tool == "Ray" and "gpu_id" in options
-        ),
-        **{f"--{name} needs --tool=Ray": tool != "Ray" and bool(value) for name, value in of_ray.items()},
-    }
-    if mistakes := [mistake for mistake, is_made in wrong.items() if is_made]:
-        raise UserError("; ".join(mistakes))
 
 
 class Trials:
@@ -293,10 +271,10 @@ def _search_by_bayes(attempt: Attempt, trials: Trials, space: Space, seed: int) 
 
 
 def _options_of(shared: Mapping[str, Any], layers: Layers, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options of a trial for another run, which reads a log of the user's as it then is."""
+    """Return the model and options of a trial for another run, which reads a log of the user's as it then is."""
     of_log = layers.of_log.keys() - layers.from_user.keys()
     given = without_places(_config(shared, options).external_config_dict)
-    return {name: value for name, value in given.items() if name not in of_log}
+    return {"model": shared["model"], **{name: value for name, value in given.items() if name not in of_log}}
 
 
 def _config(shared: Mapping[str, Any], options: Mapping[str, Any]) -> Config:

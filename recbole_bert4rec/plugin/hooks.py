@@ -25,6 +25,8 @@ import recbole.trainer
 import torch
 from recbole.config import Config
 from recbole.data.dataloader import AbstractDataLoader
+from recbole.model.abstract_recommender import AbstractRecommender
+from recbole.trainer import Trainer
 
 from recbole_bert4rec.options.user_models import SHIPPED, is_ours, known_as, models_of_others
 from recbole_bert4rec.plugin import compat, model
@@ -33,6 +35,7 @@ from recbole_bert4rec.plugin.build import make_dataset
 from recbole_bert4rec.plugin.candidates import CandidateDataLoader, create_samplers
 from recbole_bert4rec.plugin.config import PluginConfig, check_options, is_served, lay_defaults
 from recbole_bert4rec.plugin.loader import WindowDataLoader
+from recbole_bert4rec.plugin.trainer import BERT4RecTrainer
 from recbole_bert4rec.system.constants import (
     FOR_THE_USER,
     INSTALL_RECBOLE,
@@ -125,6 +128,11 @@ def _make_findable(model_class: type) -> None:
     setattr(recbole.trainer, f"{name}Trainer", vars(recbole.trainer)[f"{MODEL_NAME}Trainer"])
 
 
+def _trainer_of(config: Config, model: AbstractRecommender) -> Trainer:
+    """Make the trainer of a model that has the name of one of ours, and may be a class of the user's."""
+    return (BERT4RecTrainer if is_ours(type(model)) else Trainer)(config, model)
+
+
 _DATA = "recbole.data.dataset"
 _CONFIG = "recbole.config.configurator:Config"
 _TRAINER = "recbole.trainer.trainer"
@@ -167,7 +175,10 @@ HOOKS += [
     Hook(_COLLECTOR, "get_data_struct", compat.collect_values, "evaluator/collector.py:227", wraps=True),
     Hook(f"{_DATA}.dataset", "torch.distributed.barrier", compat.barrier, "data/dataset/dataset.py:252"),
 ]
-"""training/record.py adds the trainers of our models, which leave a record."""
+HOOKS += [
+    Hook("recbole.trainer", f"{name}Trainer", _trainer_of, "utils/utils.py:99", "RecBole finds a trainer by this name")
+    for name in OUR_MODELS
+]
 
 _originals: dict[tuple[str, str], Any] = {}
 """What RecBole had where a change is made, by owner and name."""

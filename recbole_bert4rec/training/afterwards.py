@@ -28,6 +28,7 @@ from recbole_bert4rec.plugin.model import BERT4Rec
 from recbole_bert4rec.plugin.split import EVERYTHING
 from recbole_bert4rec.plugin.trainer import transitions_of
 from recbole_bert4rec.recommend.answers import check_names_of_columns
+from recbole_bert4rec.recommend.bulk import write_tables
 from recbole_bert4rec.recommend.histories import Histories
 from recbole_bert4rec.recommend.ids import Items
 from recbole_bert4rec.recommend.recommender import Recommender
@@ -35,7 +36,7 @@ from recbole_bert4rec.recommend.torch_backend import TorchBackend
 from recbole_bert4rec.system.constants import FOR_THE_USER
 from recbole_bert4rec.system.environment import find_config
 from recbole_bert4rec.system.errors import UserError
-from recbole_bert4rec.system.files import TABLES, atomic_write, check_output, refuse_same
+from recbole_bert4rec.system.files import TABLES, check_output, refuse_same
 from recbole_bert4rec.training.build import Data, build, load_data, trainer_of
 from recbole_bert4rec.training.inputs import configure, refuse_other_models
 from recbole_bert4rec.training.ranks import RankLog
@@ -65,33 +66,36 @@ def test_protocols(
     return results
 
 
-def data_of_protocols(files: Sequence[str], *arguments: Any) -> dict[str, Data]:
-    """Read the data of each further protocol, by the name of its file, before hours of training; see the next one."""
-    if len({Path(file).name for file in files}) < len(files):
-        raise UserError(f"--protocols={' '.join(files)} has files of one name, by which a record has their figures")
-    return {Path(file).name: _data_of_protocol(file, *arguments) for file in files}
-
-
-def _data_of_protocol(
-    file: str, model: Model | None, dataset: str | None, layers: Layers, opened: Opened | None, config: Config
-) -> Data:
-    """Read the data of a further protocol, which wins over all options."""
-    protocol = read_options(find_config(file))
-    options, flags = (
-        {name: value for name, value in layer.items() if name not in protocol}
-        for layer in (layers.options, layers.flags)
-    )
-    options["eval_args"] = {**config["eval_args"], **protocol.get("eval_args", {})}
-    changed = replace(layers, files=(*layers.files, protocol), options=options, flags=flags)
-    with silence(FOR_THE_USER):  # the run will say of this log what is to be said
-        other = configure(model, dataset, changed, opened)
-        for name in ("split", "order", "group_by"):
-            if other["eval_args"][name] != config["eval_args"][name]:
-                raise UserError(
-                    f"--protocols={file}: its {name} is {other['eval_args'][name]}, but the training's is "
-                    f"{config['eval_args'][name]}; a model is tested on the split that it was trained on"
-                )
-        return load_data(other)
+def data_of_protocols(
+    files: Sequence[str],
+    model: Model | None,
+    dataset: str | None,
+    layers: Layers,
+    opened: Opened | None,
+    config: Config,
+) -> dict[str, Data]:
+    """Read the data of each further protocol, which wins over all options, by the name of its file."""
+    found: dict[str, Data] = {}
+    for file in files:
+        if Path(file).name in found:
+            raise UserError(f"--protocols={' '.join(files)} has files of one name, by which a record has their figures")
+        protocol = read_options(find_config(file))
+        options, flags = (
+            {name: value for name, value in layer.items() if name not in protocol}
+            for layer in (layers.options, layers.flags)
+        )
+        options["eval_args"] = {**config["eval_args"], **protocol.get("eval_args", {})}
+        changed = replace(layers, files=(*layers.files, protocol), options=options, flags=flags)
+        with silence(FOR_THE_USER):  # the run will say of this log what is to be said
+            other = configure(model, dataset, changed, opened)
+            for name in ("split", "order", "group_by"):
+                if other["eval_args"][name] != config["eval_args"][name]:
+                    raise UserError(
+                        f"--protocols={file}: its {name} is {other['eval_args'][name]}, but the training's is "
+                        f"{config['eval_args'][name]}; a model is tested on the split that it was trained on"
+                    )
+            found[Path(file).name] = load_data(other)
+    return found
 
 
 def wants_refit(config: Config) -> bool:
@@ -99,9 +103,14 @@ def wants_refit(config: Config) -> bool:
     return is_ours(config.model_class) and config["refit"] is not None
 
 
-def check_afterwards(config: Config, recommend: str | None) -> None:
-    """Refuse a refit with nothing more to train with, or without a chosen epoch; and models that cannot recommend."""
+def check_afterwards(config: Config, recommend: str | None, k: int, dataset: str | None) -> None:
+    """Refuse recommendations or a refit that could not be made at the end."""
     if recommend is not None:
+        if k < 1:
+            raise UserError(f"--k must be at least 1, but is {k}")
+        check_output("--recommend", recommend, TABLES)
+        if dataset is not None and is_table(dataset):
+            refuse_same("--recommend", recommend, "--dataset", dataset)
         refuse_other_models("--recommend", config.model_class)
         check_names_of_columns(config["USER_ID_FIELD"], config["ITEM_ID_FIELD"])
     if not wants_refit(config):
@@ -140,22 +149,11 @@ def refit(trainer: Any) -> dict[str, Any]:
     return {"epochs": epochs, "test_result": in_json(result or {}), "checkpoint": again.saved_model_file}
 
 
-def check_recommend(recommend: str | None, k: int, dataset: str | None) -> None:
-    """Refuse at once arguments with which the recommendations could not be made or written at the end."""
-    if recommend is None:
-        return
-    if k < 1:
-        raise UserError(f"--k must be at least 1, but is {k}")
-    check_output("--recommend", recommend, TABLES)
-    if dataset is not None and is_table(dataset):
-        refuse_same("--recommend", recommend, "--dataset", dataset)
-
-
 def recommender_of(model: BERT4Rec, dataset: BERT4RecDataset) -> Recommender:
     """Return a trained model with the whole history of every user, valid and test included."""
-    told = dataset.all_histories()
-    users = np.array(told["users"], dtype=object)
-    histories = Histories(users, told["items"].numpy(), told["offsets"].numpy())
+    whole = dataset.all_histories()
+    users = np.array(whole["users"], dtype=object)
+    histories = Histories(users, whole["items"].numpy(), whole["offsets"].numpy())
     options, items = dataset.config.final_config_dict, Items(item_tokens(dataset))
     return Recommender(TorchBackend(model.eval(), dataset.training_counts()), items, options, histories)
 
@@ -165,9 +163,5 @@ def write_recommendations(data: Data, trainer: Observed, path: str, k: int) -> N
     recommender = recommender_of(trainer.model, data.train._dataset)
     getLogger().info(f"recommending: {recommender.viewed.why}")
     table = recommender.recommend(k=k)
-    with atomic_write(path) as temporary:
-        if Path(path).suffix == ".csv":
-            table.to_csv(temporary, index=False)
-        else:
-            table.to_parquet(temporary, index=False)
+    write_tables([table], path)
     say(f"up to {k} items for each of {table[recommender.fields[0]].nunique()} users written to {path}")

@@ -47,7 +47,7 @@ def run_rank(arguments: Mapping[str, Any]) -> RunResult:
     of_process = {"world_size": world_size, "ip": ip, "port": str(port), "nproc": local_size}
     of_process |= {"offset": rank - local_rank, "local_rank": local_rank}
     try:
-        resume = _of_the_first(rank, lambda: _prepared(arguments))
+        resume = _by_first_process(rank, lambda: _prepared(arguments))
         return run(**{**arguments, "resume": resume, "options": {**(arguments.get("options") or {}), **of_process}})
     finally:
         if not connected:
@@ -64,7 +64,7 @@ def _prepared(arguments: Mapping[str, Any]) -> str | None:
     return opened and opened.path
 
 
-def _of_the_first(rank: int, step: Callable[[], str | None]) -> str | None:
+def _by_first_process(rank: int, step: Callable[[], str | None]) -> str | None:
     """Run a step in the first process alone; return its result, or raise its error, in all of them."""
     answer: list[str | None] = [None, None]
     waiting = dist.new_group(timeout=_SORTING, backend="gloo")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 import numpy as np
 import pandas as pd
 import torch
@@ -19,7 +17,6 @@ from recbole_bert4rec.plugin.evaluating import Ranking
 from recbole_bert4rec.plugin.split import earlier_interactions
 from recbole_bert4rec.plugin.trainer import BERT4RecTrainer
 from recbole_bert4rec.system.errors import UserError
-from recbole_bert4rec.system.files import atomic_write
 
 RANK_DEPTH = 50
 """Ranks of test targets are kept down to here (or to the largest ``topk``, if that is deeper)."""
@@ -66,12 +63,6 @@ class RankLog(Callback):
         tokens = self._dataset.field2id_token
         user, target = np.asarray(tokens[self._dataset.uid_field]), np.asarray(tokens[self._dataset.iid_field])
         return pd.DataFrame({"protocol": protocol, "user": user[users], "target": target[targets], "rank": ranks})
-
-
-def write_ranks(path: str | os.PathLike[str], of_users: list[pd.DataFrame]) -> None:
-    """Write the ranks of the tests as Parquet, whole or not at all."""
-    with atomic_write(path) as temporary:
-        pd.concat(of_users, ignore_index=True).to_parquet(temporary, index=False)
 
 
 class SeenRule(Callback):

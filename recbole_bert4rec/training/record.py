@@ -12,20 +12,15 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from recbole.config import Config
 from recbole.data.dataloader import AbstractDataLoader
-from recbole.model.abstract_recommender import AbstractRecommender
 from recbole.trainer import Trainer
 
 from recbole_bert4rec.checkpoints import is_plain
-from recbole_bert4rec.options.user_models import is_ours
-from recbole_bert4rec.plugin import hooks
-from recbole_bert4rec.plugin import trainer as plugin_trainer
 from recbole_bert4rec.plugin.callbacks import Callback, Losses, Metrics, Observed
 from recbole_bert4rec.plugin.distributed import rank_of
+from recbole_bert4rec.plugin.trainer import BERT4RecTrainer
 from recbole_bert4rec.plugin.warm_start import words
 from recbole_bert4rec.recommend.answers import viewed_rule
-from recbole_bert4rec.system.constants import OUR_MODELS
 from recbole_bert4rec.system.environment import commit, environment, peak_memory_mb
 from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.system.files import atomic_write
@@ -40,7 +35,7 @@ class Record(Callback):
     A run that is stopped leaves a record, too, with the entry ``unfinished``.
     """
 
-    path: Path  # of the record; by default beside the checkpoint
+    path: Path  # of the record
 
     def __init__(self) -> None:
         self.epochs: list[dict[str, Any]] = []
@@ -74,8 +69,6 @@ class Record(Callback):
             "config": {key: value for key, value in sorted(config.final_config_dict.items()) if is_plain(value)},
             **environment(),
         }
-        if not hasattr(self, "path"):
-            self.path = record_path(trainer)
         self._loaded = time.perf_counter()
 
     def on_epoch_begin(self, trainer: Trainer, epoch: int, batches: AbstractDataLoader) -> None:
@@ -131,7 +124,7 @@ class Record(Callback):
             "test_result": test or {},
             "epochs": self.epochs,
         }
-        if isinstance(trainer, plugin_trainer.BERT4RecTrainer):
+        if isinstance(trainer, BERT4RecTrainer):
             model: Any = trainer.model
             if trainer.checkpoints.warm_start is not None:
                 record["warm_start"] = trainer.checkpoints.warm_start
@@ -210,36 +203,3 @@ def write_json(path: str | os.PathLike[str], content: Mapping[str, Any]) -> None
     """Write a record, whole or not at all."""
     with atomic_write(path) as temporary:
         temporary.write_text(json.dumps(content, indent=1, allow_nan=False), encoding="utf-8")
-
-
-class _UntilTheTest(Record):
-    """The record of a run of RecBole's, which is over with its test."""
-
-    def on_test_end(self, trainer: Trainer, metrics: Metrics) -> None:
-        """Write the record to its end."""
-        if rank_of(trainer.config) == 0:
-            write_json(self.path, self.of(trainer, metrics))
-
-
-class BERT4RecTrainer(plugin_trainer.BERT4RecTrainer):
-    """The trainer that RecBole finds for this package's models: a run of RecBole's leaves the same record as ours."""
-
-    def __new__(cls, config: Config, model: AbstractRecommender) -> Any:
-        """Make RecBole's own trainer for a class of the user's that only has the name of a model of ours."""
-        return super().__new__(cls) if is_ours(type(model)) else Trainer(config, model)
-
-    def _begin(self, train_data: AbstractDataLoader, saved: bool) -> None:
-        self.callbacks[:] = [_UntilTheTest()] if saved else []
-        super()._begin(train_data, saved)
-
-
-hooks.HOOKS += [
-    hooks.Hook(
-        "recbole.trainer",
-        f"{name}Trainer",
-        BERT4RecTrainer,
-        "utils/utils.py:99",
-        "RecBole finds a model's trainer by this name",
-    )
-    for name in OUR_MODELS
-]

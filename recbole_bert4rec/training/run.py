@@ -13,6 +13,7 @@ from logging import getLogger
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import psutil
 from recbole.utils import get_environment, init_seed, set_color
 
@@ -24,6 +25,7 @@ from recbole_bert4rec.plugin.distributed import rank_of
 from recbole_bert4rec.plugin.hooks import in_program
 from recbole_bert4rec.plugin.optimizer import denormals_as_zero
 from recbole_bert4rec.plugin.trainer import BERT4RecTrainer
+from recbole_bert4rec.recommend.bulk import write_tables
 from recbole_bert4rec.system.constants import SHORT
 from recbole_bert4rec.system.environment import suppress_dependency_warnings
 from recbole_bert4rec.system.errors import UserError
@@ -32,7 +34,6 @@ from recbole_bert4rec.system.interrupts import Interrupted
 from recbole_bert4rec.system.scoped import replaced
 from recbole_bert4rec.training.afterwards import (
     check_afterwards,
-    check_recommend,
     data_of_protocols,
     refit,
     test_protocols,
@@ -48,7 +49,7 @@ from recbole_bert4rec.training.inputs import (
     opened_checkpoint,
     user_layers,
 )
-from recbole_bert4rec.training.ranks import RankLog, targets_of, write_ranks
+from recbole_bert4rec.training.ranks import RankLog, targets_of
 from recbole_bert4rec.training.record import (
     Record,
     read_record,
@@ -196,9 +197,8 @@ def _run(
     record, saver = Record(), Saver()
     limit = None if budget is None else Budget(budget)
     rank_log = None if ranks is None else RankLog()
-    check_recommend(recommend, k, dataset)
     config = configure(model, dataset, layers, opened)
-    check_afterwards(config, recommend)
+    check_afterwards(config, recommend, k, dataset)
     check_places(config)
     others = data_of_protocols(protocols, model, dataset, layers, opened, config)
     # a budget ends the training after all others have heard of the event
@@ -226,7 +226,7 @@ def _run(
                 written["also"] = test_protocols(others, trainer.saved_model_file, of_users)
             if rank_of(config) == 0:
                 if ranks is not None and of_users:
-                    write_ranks(ranks, of_users)
+                    write_tables([pd.concat(of_users)], os.fspath(ranks))
                 write_json(record.path, written)  # from now on the run is no longer unfinished
                 if wants_refit(config) and not only_evaluated:
                     written["refit"] = refit(trainer)

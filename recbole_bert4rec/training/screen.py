@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import math
 import os
@@ -116,9 +115,8 @@ def logged(config: Config, screen: str = SHORT) -> Iterator[Path]:
     """
     folder = Path("log") / config["model"]
     folder.mkdir(parents=True, exist_ok=True)
-    digest = hashlib.md5("".join(map(str, config.final_config_dict.values())).encode()).hexdigest()[:6]  # noqa: S324
     name = name_of_this_process(f"{config['model']}-{config['dataset']}-{get_local_time()}")
-    file = _LogFile(folder / f"{name}-{digest}.log")
+    file = _LogFile(folder / f"{name}.log")
     file.setFormatter(logging.Formatter("%(asctime)-15s %(levelname)s  %(message)s", "%a %d %b %Y %H:%M:%S"))
     file.addFilter(recbole_logger.RemoveColorFilter())
     file.addFilter(lambda record: record.name != _SCREEN_ONLY)
@@ -164,9 +162,8 @@ def _verbose() -> logging.Handler:
 
 
 def _bar(disable: bool | None, batches: Iterable[Any], desc: str = "", **more: Any) -> tqdm[Any]:
-    """Return RecBole's bar, which goes when it is full; a notebook has no use for the codes of its colour."""
-    plain = disable is not None or os.environ.get("NO_COLOR")
-    return tqdm(batches, desc=_COLOUR.sub("", desc) if plain else desc, leave=False, disable=disable, **more)
+    """Return RecBole's bar without colours, which goes when it is full."""
+    return tqdm(batches, desc=_COLOUR.sub("", desc), leave=False, disable=disable, **more)
 
 
 class _Screen(logging.Handler):
@@ -196,8 +193,7 @@ def show_data(data: Data) -> None:
     trained, validated, tested = map(len, users)
     nowhere = everybody - len(np.unique(np.concatenate(users)))
     lines = [
-        f"data    {everybody:,} users, {items:,} items, {data.interactions:,} interactions"
-        f"{_period(data.period, dates_only=True)}",
+        f"data    {everybody:,} users, {items:,} items, {data.interactions:,} interactions{_period(data.period)}",
         f"users   {trained:,} in training, {validated:,} in validation, {tested:,} in the test, {nowhere:,} in none of "
         "them",
     ]
@@ -229,14 +225,12 @@ def _times_of(part: Dataset) -> NDArray[np.float64]:
     return np.asarray(part.inter_feat[part.time_field], dtype=np.float64)
 
 
-def _period(times: NDArray[np.float64], dates_only: bool = False) -> str:
-    """Return the first and the last time as a text; an empty one without times."""
-    if not len(times):
-        return ""
-    ends = float(times.min()), float(times.max())
-    unit = unit_of(*ends)
+def _period(times: NDArray[np.float64]) -> str:
+    """Return the first and the last time as a text; an empty one if they are no dates."""
+    ends = [float(time) for time in (times.min(), times.max())] if len(times) else []
+    unit = unit_of(*ends) if ends else None
     if unit is None:
-        return "" if dates_only else f", {ends[0]:.6g} to {ends[1]:.6g}"
+        return ""
     first, last = (f"{datetime.fromtimestamp(time / unit, UTC):%Y-%m-%d %H:%M}" for time in ends)
     return f", {first} to {last}"
 
@@ -251,12 +245,10 @@ def show_plan(data: Data, trainer: Trainer) -> None:
     if not config["single_spec"]:
         where += f", processes: {config['world_size']}"
     left = trainer.epochs - trainer.start_epoch
-    training = "nothing to train"
-    if left > 0:
-        training = f"at most {counted(left)}{' more' if trainer.start_epoch else ''}"
+    more = f"at most {counted(left)}{' more' * (trainer.start_epoch > 0)}" if left > 0 else "nothing to train"
     say(
-        f"plan    {parameters:,} parameters, an epoch of {batches:,} {'batch' if batches == 1 else 'batches'}, "
-        f"{training}, on {where}"
+        f"plan    {parameters:,} parameters, an epoch of {batches:,} {'batch' if batches == 1 else 'batches'}, {more}, "
+        f"on {where}"
     )
 
 
@@ -284,19 +276,17 @@ class EpochLines(Callback):
     def on_train_end(self, trainer: Observed, best_score: float, best_metrics: Metrics | None) -> None:
         """Show the last epoch, if it was not validated, and why there are no more; advise more steps after few."""
         self._show(trainer)
-        ended_early = trainer.cur_step > trainer.stopping_step
-        if ended_early:
-            passed = f"{trainer.cur_step} validations in a row were no better than the best"
-            say(f"ended: {passed} (more than stopping_step, {trainer.stopping_step})", in_file=False)
         epochs, steps = self._shown, self._shown * self._batches
-        if self._budget is not None or epochs < _FEW_EPOCHS or not 0 < steps < _FEW_STEPS:
-            return
-        if ended_early:
-            say(
-                f"note    these were {steps:,} steps only: a smaller --train_batch_size, or a larger --stopping_step "
-                f"(now {trainer.stopping_step}), may do better"
+        few = self._budget is None and epochs >= _FEW_EPOCHS and 0 < steps < _FEW_STEPS
+        if trainer.cur_step > trainer.stopping_step:
+            text = (
+                f"ended: {trainer.cur_step} validations in a row were no better than the best (more than stopping_step)"
             )
-        elif best_metrics is not None and 2 * trainer.best_epoch >= epochs == trainer.epochs:
+            if few:
+                text += f"\nnote    these were {steps:,} steps only: a smaller --train_batch_size, or a larger "
+                text += f"--stopping_step (now {trainer.stopping_step}), may do better"
+            say(text)
+        elif few and best_metrics is not None and 2 * trainer.best_epoch >= epochs == trainer.epochs:
             enough = 100 * math.ceil(_FEW_STEPS / self._batches / 100)
             say(
                 f"note    the best epoch, {trainer.best_epoch}, is in the last half of {epochs}, and these were "
@@ -317,13 +307,5 @@ class EpochLines(Callback):
             left = mean * (trainer.epochs - 1 - row["epoch"])
         else:
             left = self._budget.left
-        seconds = row["train_seconds"] + row.get("valid_seconds", 0.0)
-        say(f"{text}  {seconds:.1f} s{_duration(left)}", in_file=False)
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 1:
-        return ""
-    if seconds < 100:
-        return f", {seconds:.0f} s left"
-    return f", {seconds / 60:.0f} min left" if seconds < 6000 else f", {seconds / 3600:.1f} h left"
+        text += f"  {row['train_seconds'] + row.get('valid_seconds', 0.0):.1f} s"
+        say(f"{text}, {tqdm.format_interval(left)} left" if left >= 1 else text, in_file=False)

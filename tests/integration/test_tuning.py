@@ -264,7 +264,6 @@ BAD: list[tuple[list[str], str, list[str]]] = [
     ([], SPACE_OF_MISTAKES, ["line 3: ", "'chioce'", "line 1: ", "`hidden_size`?", "line 4: ", "model"]),
     (["--algo=exhaustive", "--max_evals=3"], SPACE, ["--max_evals", "--algo"]),
     (["--scheduler=asha", "--max_concurrent=2"], SPACE, ["--scheduler", "--max_concurrent"]),
-    (["--tool=Ray", "--scheduler=asha", "--budget=1m"], SPACE, ["--budget", "--scheduler"]),
     (["--budget=soon"], SPACE, ["--budget", "'soon'"]),
     (["--learning_rate=0.1"], SPACE, ["`learning_rate`"]),
     (["--dataset=nowhere"], SPACE, ["nowhere"]),

@@ -264,7 +264,7 @@ def test_recboles_own_functions_take_a_class(module: str, write_inter: Any) -> N
     dataset = options.pop("dataset")
     result = run_recbole(model=my_models.Mine, dataset=dataset, config_dict=options)
     assert set(result["test_result"]) == {"recall@10", "mrr@10", "ndcg@10", "hit@10", "precision@10"}
-    assert list(Path("saved").glob("Mine-*.json"))
+    assert list(Path("saved").glob("Mine-*.pth"))
     assert Config(dataset=dataset, config_dict={**options, "model": my_models.Mine})["factor"] == 0.5
 
 

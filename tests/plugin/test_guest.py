@@ -161,4 +161,4 @@ def test_a_programs_own_names_flags_keys_and_classes_are_its_own_and_it_trains_o
     assert field.startswith("AttributeError ")
     assert "MASK_ITEM_SEQ" in field
     assert (unsaved, loaded) == ("[]", "recbole_bert4rec.plugin.model 8 True")
-    assert saved == "['.json', '.pth']"
+    assert saved == "['.pth']"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from argparse import ArgumentTypeError
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -34,6 +35,7 @@ def test_a_training_ends_when_its_time_is_up_with_a_validated_model_and_the_lear
     model: str, eval_step: int, write_inter: Any
 ) -> None:
     log, budget, rates = Record(), Budget(1.0), list[float]()
+    log.path = Path("record.json")
     more: dict[str, Any] = {"lr_schedule": "linear", "warmup_steps": 0} if model == "BERT4Rec" else {}
     trainer, train, valid, test = trainer_of(model, write_inter, log, budget, eval_step=eval_step, **more)
     trainer.optimizer.register_step_pre_hook(lambda optimizer, *_: rates.append(optimizer.param_groups[0]["lr"]))

@@ -10,29 +10,19 @@ import yaml
 from recbole.quick_start import run_recbole
 
 from recbole_bert4rec.system.errors import UserError
-from recbole_bert4rec.training.record import read_record
 from recbole_bert4rec.training.run import run
 from tests.helpers.runs import arguments
 
 
 @pytest.mark.parametrize("model", ["BERT4Rec", "SASRecPlus", "GRU4Rec"])
-def test_a_result_has_recbole_s_dictionary_with_recbole_s_values_and_run_recbole_leaves_the_record_that_run_leaves(
-    model: str, options: dict[str, Any]
-) -> None:
+def test_a_result_has_recbole_s_dictionary_with_recbole_s_values(model: str, options: dict[str, Any]) -> None:
     options = {**options, "epochs": 2, "metric_decimal_place": 8}
     if model == "GRU4Rec":  # RecBole itself reads no times, and refuses its default with a softmax
         options |= {"train_neg_sample_args": None, "load_col": {"inter": ["user_id", "item_id", "timestamp"]}}
     asked = arguments(options)
     theirs = run_recbole(model=model, dataset=asked["dataset"], config_dict=dict(asked["options"]))
-    records = [read_record(path) for path in Path("saved").glob("*.json")]
     result = run(model=model, **asked)
     assert result.to_dict() == theirs
-    if model != "GRU4Rec":
-        (record,) = records
-        assert "unfinished" not in record
-        assert record.keys() == result.record.keys()
-        assert record["test_result"] == theirs["test_result"]
-        assert [row["valid"] for row in record["epochs"]] == [row["valid"] for row in result.record["epochs"]]
     assert result.checkpoint == Path(result.record["checkpoint"])
     assert result.record_path == result.checkpoint.with_suffix(".json")
     assert result.checkpoint.is_file()
