@@ -100,7 +100,7 @@ def test_a_command_that_is_stopped_or_refused_leaves_nothing_behind(
         assert begun == [1, 1, 1]
         assert Path("top.csv").read_text() == "old"
         assert set(Path().rglob("*")) == before
-    monkeypatch.setattr(interactions, "connected", lambda folder: Path("no").stat())  # the input, not the output
+    monkeypatch.setattr(interactions, "connected", lambda: Path("no").stat())  # the input, not the output
     assert ask(*INPUT) == 2
     assert "error: log.csv cannot be read: No such file" in capsys.readouterr().err
 

@@ -136,7 +136,7 @@ def test_a_path_that_is_no_log_is_refused_at_once(name: str) -> None:
         run(dataset=name)
 
 
-@pytest.mark.parametrize("name", ["..csv", "...csv", f"{'ä' * 101}.csv", "ml-100k.csv"])
+@pytest.mark.parametrize("name", ["..csv", "...csv", "ml-100k.csv"])
 def test_a_log_whose_name_can_name_no_data_set_is_refused(name: str, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="--dataset="):
         run(dataset=str(write(tmp_path / name, ROWS)))
