@@ -39,7 +39,7 @@ UNCALIBRATED_LOSSES = ("BCE", "gBCE")
 """Losses that do not correct for how negatives are drawn."""
 
 SAMPLED_LOSSES = ("sampled_softmax", *UNCALIBRATED_LOSSES)
-"""Values of ``loss_type`` whose cost does not grow with the catalogue."""
+"""Losses for which all labels of a batch share the negatives that are drawn."""
 
 LOSSES = ("CE", "BPR", *SAMPLED_LOSSES)
 """All values of ``loss_type``."""
@@ -50,7 +50,7 @@ ABLATABLE = ("residual", "layer_norm", "feed_forward")
 NAMES_OF_COLUMNS = ("USER_ID_FIELD", "ITEM_ID_FIELD", "TIME_FIELD")
 """Options that name the columns of a log."""
 
-FORMATS = ".csv, .tsv, .txt, .dat, .jsonl or .json file (each also .gz), a .parquet file or a folder of them"
+FORMATS = ".csv, .tsv, .txt, .dat, .data, .jsonl, .ndjson or .json file (or .gz), a .parquet file or a folder of them"
 """Forms of a log, in words."""
 
 SHORT, VERBOSE, QUIET = SCREENS = ("short", "verbose", "quiet")

@@ -29,7 +29,7 @@ CHOICES: list[dict[str, Any]] = [
     {"position": "start"},
     {"position": "end"},
     {"norm": "pre", "output_projection": True, "position": "none"},
-    {"logit_adjustment": 0.7},
+    {"logit_adjustment": 0.7, "bias_init": "zero"},
     {"seen_bias": False},
     {"selected_features": ["class", "year"]},
     {"item_vectors": "vectors.parquet", "selected_features": ["class"]},

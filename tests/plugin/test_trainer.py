@@ -33,6 +33,8 @@ def test_the_best_epoch_is_loaded_for_the_test_also_where_there_is_none(options:
     trainer, train, valid, test = start(**options, epochs=5, eval_args=arguments)
     trainer.fit(train, valid, verbose=False)
     state = checkpoints.read(trainer.saved_model_file)
+    later = {**state, "state_dict": {name: torch.ones_like(value) for name, value in state["state_dict"].items()}}
+    checkpoints.write(checkpoints.last_of(trainer.saved_model_file), later)  # of an epoch after the best
     for parameter in trainer.model.parameters():
         parameter.data.zero_()
     assert (trainer.evaluate(test) is None) == (split == "valid_only")
