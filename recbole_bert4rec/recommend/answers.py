@@ -8,8 +8,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from recbole_bert4rec.options.kinds import Kind
 from recbole_bert4rec.recommend.histories import Pairs
-from recbole_bert4rec.system.errors import UserError
+from recbole_bert4rec.system.errors import UserError, short
 
 Floats = NDArray[np.float32]
 
@@ -71,6 +72,12 @@ def check_names_of_columns(user: str, item: str) -> None:
     for name in (user, item):
         if name in ("rank", "score"):
             raise UserError(f"the table has a column {name!r} of its own; train on a log whose column has another name")
+
+
+def check(name: str, value: object, kind: Kind) -> None:
+    """Refuse an argument's value that is not of its kind."""
+    if not kind.accepts(value):
+        raise UserError(f"`{name}` must be {kind.wanted}, but is {short(value)}")
 
 
 def check_scores(scores: Floats) -> None:

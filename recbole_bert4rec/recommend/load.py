@@ -44,17 +44,17 @@ def load(
             given; or an argument has a wrong value.
     """
     if Path(path).is_dir():
-        from recbole_bert4rec.recommend.onnx_backend import exported_model
+        from recbole_bert4rec.recommend.onnx_backend import model_of_folder
 
         settled = {"model": model is not None, "logit_adjustment": logit_adjustment is not None}
         settled |= {"cold_items": not cold_items, "device": device not in (None, "cpu")}
         if given := [name for name, is_given in settled.items() if is_given]:
             raise UserError(f"{path} is an exported model, whose `{given[0]}` cannot be chosen; load its checkpoint")
-        return exported_model(path, batch_size)
+        return Recommender(*model_of_folder(path), batch_size=batch_size)
     from recbole_bert4rec import checkpoints
     from recbole_bert4rec.core.growth import VECTORS
     from recbole_bert4rec.recommend.new_items import with_cold_items
-    from recbole_bert4rec.recommend.torch_backend import checkpoint_model
+    from recbole_bert4rec.recommend.torch_backend import model_of_checkpoint
 
     state = checkpoints.read(path, mapped=True)
     del state["optimizer"]  # it is not read from the disk
@@ -63,4 +63,4 @@ def load(
     if cold_items:
         with checkpoints.explain_misfit(path):
             state = with_cold_items(state)
-    return checkpoint_model(path, state, device, logit_adjustment, batch_size, model)
+    return Recommender(*model_of_checkpoint(path, state, device, logit_adjustment, model), batch_size=batch_size)

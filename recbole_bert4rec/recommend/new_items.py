@@ -32,7 +32,7 @@ from recbole_bert4rec.core.ranker import ITEM_DIGEST, digest_of_items, entry_of
 from recbole_bert4rec.recommend.histories import lists_by_user
 from recbole_bert4rec.recommend.ids import Ids, Items, as_texts
 from recbole_bert4rec.recommend.recommender import Recommender
-from recbole_bert4rec.recommend.torch_backend import checkpoint_model
+from recbole_bert4rec.recommend.torch_backend import model_of_checkpoint
 from recbole_bert4rec.system.constants import PADDING
 from recbole_bert4rec.system.errors import UserError, short
 
@@ -94,7 +94,7 @@ def append_items(
             raise UserError(f"the vector of {short(item)} must be {wanted}; or give the item `neighbours` (--like)")
         row[:width] = numbers
     state = with_new_items(state, new.tolist(), (owners, known), contents)
-    grown = checkpoint_model(path, state, device, model=model)
+    grown = Recommender(*model_of_checkpoint(path, state, device, model=model))
     if output is not None:
         state["optimizer"] = {"state": {}, "param_groups": []}  # resuming.py refuses a training without it
         checkpoints.write(output, state)

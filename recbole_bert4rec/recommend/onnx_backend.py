@@ -16,7 +16,6 @@ from recbole_bert4rec.core.segments import pair_keys, split_keys
 from recbole_bert4rec.recommend.answers import Floats, check_scores
 from recbole_bert4rec.recommend.histories import Pairs
 from recbole_bert4rec.recommend.ids import Items
-from recbole_bert4rec.recommend.recommender import BATCH_SIZE, Recommender
 from recbole_bert4rec.system.constants import PADDING
 from recbole_bert4rec.system.environment import need
 from recbole_bert4rec.system.errors import UserError, short
@@ -91,14 +90,14 @@ class OnnxBackend:
     item_vectors = similar = ranker
 
 
-def exported_model(folder: str | os.PathLike[str], batch_size: int = BATCH_SIZE) -> Recommender:
-    """Return the model of a folder that ``export`` wrote."""
+def model_of_folder(folder: str | os.PathLike[str]) -> tuple[OnnxBackend, Items, dict[str, Any]]:
+    """Return what a Recommender is made of, from a folder that ``export`` wrote."""
     path = Path(folder)
     try:
         options, catalogue = (json.loads((path / name).read_text("utf-8")) for name in (OPTIONS, CATALOGUE))
         if options["format"] != FORMAT:
             raise UserError(f"{folder} has the format {short(options['format'])}, but this version reads {FORMAT!r}")
         items, counts = Items(catalogue["ids"]), np.array(catalogue["counts"], dtype=np.int64)
-        return Recommender(OnnxBackend(path, options, counts), items, options["config"], batch_size=batch_size)
+        return OnnxBackend(path, options, counts), items, options["config"]
     except (OSError, LookupError, TypeError, EOFError, zipfile.BadZipFile, json.JSONDecodeError) as error:
         raise UserError(f"{folder} is not a folder that `export` wrote: {type(error).__name__}, {error}") from error

@@ -10,13 +10,14 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from recbole_bert4rec.options.kinds import AUTO, SWITCH, Kind, or_auto, or_null, whole
+from recbole_bert4rec.options.kinds import AUTO, SWITCH, or_auto, or_null, whole
 from recbole_bert4rec.recommend.answers import (
     NOBODY,
     Explanation,
     Floats,
     Vectors,
     ViewedRule,
+    check,
     check_names_of_columns,
     check_scores,
     most_popular,
@@ -402,9 +403,3 @@ class Recommender:
         columns = {field: values, self.fields[1]: self.catalogue.tokens[items]}
         rank = {} if ranks is None else {"rank": ranks}
         return pd.DataFrame({**columns, **rank, "score": scores}).infer_objects()
-
-
-def check(name: str, value: object, kind: Kind) -> None:
-    """Refuse an argument's value that is not of its kind."""
-    if not kind.accepts(value):
-        raise UserError(f"`{name}` must be {kind.wanted}, but is {short(value)}")

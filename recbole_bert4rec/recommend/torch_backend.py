@@ -19,10 +19,9 @@ from recbole_bert4rec.core.ranker import Catalogue, Ranker
 from recbole_bert4rec.core.transformer import EncoderOptions
 from recbole_bert4rec.options.table import OPTIONS
 from recbole_bert4rec.options.user_models import chosen, class_name, known_as, named_in_file
-from recbole_bert4rec.recommend.answers import Floats
+from recbole_bert4rec.recommend.answers import Floats, check
 from recbole_bert4rec.recommend.histories import Histories, Pairs
 from recbole_bert4rec.recommend.ids import Items
-from recbole_bert4rec.recommend.recommender import BATCH_SIZE, Recommender, check
 from recbole_bert4rec.system.constants import PADDING, OptionValues
 from recbole_bert4rec.system.errors import UserError
 
@@ -103,15 +102,14 @@ class TrainedRanker(Ranker):
         self._init_ranker(config, encoder, tokens)
 
 
-def checkpoint_model(
+def model_of_checkpoint(
     path: str | os.PathLike[str],
     state: Mapping[str, Any],
     device: torch.device | str | None = None,
     logit_adjustment: float | None = None,
-    batch_size: int = BATCH_SIZE,
     model: str | type | None = None,
-) -> Recommender:
-    """Return the model of a checkpoint's entries; arguments and errors are those of :func:`recbole_bert4rec.load`."""
+) -> tuple[TorchBackend, Items, dict[str, Any], Histories | None]:
+    """Return what a Recommender is made of; arguments and errors are those of :func:`recbole_bert4rec.load`."""
     config = _Options(state["config"])
     user_class = _class_in(path, config["model"], model)
     if logit_adjustment is not None:
@@ -127,8 +125,7 @@ def checkpoint_model(
     if stored is not None:
         users = np.array(stored["users"], dtype=object)
         stored = Histories(users, stored["items"].numpy(), stored["offsets"].numpy())
-    backend = TorchBackend(ranker, state["item_counts"])
-    return Recommender(backend, Items(state["item_tokens"]), config, stored, batch_size)
+    return TorchBackend(ranker, state["item_counts"]), Items(state["item_tokens"]), config, stored
 
 
 class _Options(dict[str, Any]):
