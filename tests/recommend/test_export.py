@@ -118,7 +118,7 @@ def test_the_command_writes_what_a_process_without_torch_reads(
     model, histories = load(small.file, "cpu", logit_adjustment=1.5), asked(small)
     assert_same_scores(model, load("out"), histories)
     assert main(command) == 2
-    assert "out is there" in capsys.readouterr().err
+    assert "error: out" in capsys.readouterr().err
     assert not list(Path().glob(".out*"))
     shutil.move("out", "moved")
     some = list(histories.values())[:3]
