@@ -56,7 +56,8 @@ def main():
         "show_progress": False,
         "use_gpu": TASK.get("device") == "cuda",
     }
-    options |= {**PAPER, "batch_sequences": TASK["batch"]} if model_name == "BERT4Rec" else {}
+    ours = {**PAPER, "batch_sequences": TASK["batch"]}
+    options |= ours if model_name == "BERT4Rec" else {"train_neg_sample_args": None}  # RecBole's loss is CE
     options |= TASK["options"]
     if TASK["data_path"] is None:
         del options["data_path"]
