@@ -57,7 +57,8 @@ def main():
         "use_gpu": TASK.get("device") == "cuda",
     }
     ours = {**PAPER, "batch_sequences": TASK["batch"]}
-    options |= ours if model_name == "BERT4Rec" else {"train_neg_sample_args": None}  # RecBole's loss is CE
+    stock = {"train_neg_sample_args": None, "load_col": {"inter": ["user_id", "item_id", "timestamp"]}}
+    options |= ours if model_name == "BERT4Rec" else stock
     options |= TASK["options"]
     if TASK["data_path"] is None:
         del options["data_path"]
