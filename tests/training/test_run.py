@@ -68,6 +68,8 @@ BAD: list[tuple[dict[str, Any], dict[str, Any], str]] = [
         "valid targets",
     ),
 ]
+READ_FIRST = ("nothere", "test_only", "order", "exclude_seen", "topk", "valid targets")
+"""What is told only by the data, which a log file speaks of."""
 
 
 @pytest.mark.parametrize(("more", "changed", "named"), BAD, ids=str)
@@ -85,3 +87,4 @@ def test_a_request_that_cannot_be_followed_is_refused_before_training(
         run(**{**arguments(options, load_col={"inter": ["user_id", "item_id", "timestamp"]}, **changed), **more})
     assert "epoch" not in capsys.readouterr().err
     assert not list(Path().glob("saved/*"))
+    assert Path("log").exists() == (named in READ_FIRST)
