@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from recbole_bert4rec.logs.read import Connection, Log, add_table, ask, fetch
+from recbole_bert4rec.logs.read import Connection, Log, add_table, ask, fetch, first_row
 from recbole_bert4rec.logs.times import TimeColumn, Times
 from recbole_bert4rec.system.errors import UserError, short
 
@@ -81,7 +81,7 @@ def join_codes(connection: Connection, log: Log, columns: list[str]) -> tuple[in
         + " FROM log JOIN of_c0 ON c0 = of_c0.written JOIN of_c1 ON c1 = of_c1.written"
         + "".join(f" LEFT JOIN of_c{n} ON c{n} = of_c{n}.written" for n in further),
     )
-    ((count,),) = ask(connection, "SELECT count(*) FROM kept")
+    (count,) = first_row(connection, "SELECT count(*) FROM kept")
     if not count:
         raise UserError(f"{log.path}: no row has both {columns[0]!r} and {columns[1]!r}")
     times = Times("time", False, "numbers")

@@ -7,6 +7,7 @@ from functools import lru_cache
 from logging import getLogger
 from numbers import Number
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 import pandas as pd
@@ -77,7 +78,7 @@ def as_texts(values: Ids | pd.Series) -> NDArray[np.object_]:
 
 
 def _text(value: object) -> str:
-    if not (value is None or isinstance(value, (str, Number, np.generic))):
+    if not (value is None or isinstance(value, (str, Number, np.generic, UUID))):
         raise UserError(f"ids must be texts or numbers, but one is {short(value)}, of type {type(value).__name__}")
     if isinstance(value, (float, np.floating)) and float(value).is_integer():
         return str(int(value))

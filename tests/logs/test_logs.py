@@ -13,6 +13,7 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pandas as pd
 import pyarrow as pa
@@ -592,6 +593,8 @@ def test_moments_that_are_ids_are_the_same_on_every_machine(tmp_path: Path, monk
     assert [item for _, item, _ in read(log)] == ["2024-01-31 12:00:00.000000Z", "2024-01-31 12:00:01.000000Z"]
 
 
-def test_an_id_that_is_asked_for_with_blanks_or_a_point_is_found() -> None:
+def test_an_id_that_is_asked_for_with_blanks_or_a_point_or_as_an_object_of_uuids_is_found() -> None:
     asked = [" 3 ", "3\u2003", "3.0", "3.00", "4", "other"]
     assert Items(["[PAD]", *map(str, range(7))]).ids_of(asked).tolist() == [4, 4, 4, 4, 5, 0]
+    shop = UUID(int=7)
+    assert Items(["[PAD]", "a", str(shop)]).ids_of([shop, "a"]).tolist() == [2, 1]
