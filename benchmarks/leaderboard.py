@@ -46,9 +46,10 @@ Defaults alone, the number of epochs and early stopping among them; one thread a
 epoch by validation NDCG@10, seen items left out, is tested under each protocol. The last item of a user is the test,
 the one before it the validation, which is not trained; in global time the test is the last item of everybody who is
 active in the last tenth of the log. RecBole's SASRec and GRU4Rec are trained on whole histories
-(`training_rows: user`), of the last 50 items, RecBole's default, and of 200, ours. All metrics and seeds are in
-`leaderboard/`, in the form of the public RecBoard."""
+(`training_rows: user`), of the last 50 items, RecBole's default, and of 200, ours. Transitions counts what followed
+what, and trains nothing. All metrics and seeds are in `leaderboard/`, in the form of the public RecBoard."""
 _RECBOLE = {"training_rows": "user"}
+REFIT = "BERT4RecPlus, validation items trained, too"
 MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "BERT4RecPlus": ("BERT4RecPlus", {}),
     "SASRecPlus": ("SASRecPlus", {}),
@@ -58,8 +59,12 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "RecBole's GRU4Rec, N 50": ("GRU4Rec", {**_RECBOLE, "MAX_ITEM_LIST_LENGTH": 50}),
     "RecBole's GRU4Rec, N 200": ("GRU4Rec", {**_RECBOLE, "MAX_ITEM_LIST_LENGTH": 200}),
     "RecBole's Pop": ("Pop", {}),
+    "Transitions": ("Transitions", {}),
+    REFIT: ("BERT4RecPlus", {"refit": "train+valid"}),
 }
 """Model and options of each row."""
+COUNTED = {"beauty-5core": ".0635", "toys-5core": ".0738"}
+"""NDCG@10 of PCTM, which counts validation items, by its authors (Petrov et al., RecSys 2026)."""
 PUBLISHED = {
     "ml-1m": (
         "HSTU-large, which reads times: .2164 ([RecTools]); WEARec .1904 by WEARec's README ([pswrec2k26]); "
@@ -107,11 +112,12 @@ class Run:
         model, options = MODELS[self.label]
         dataset = self.board.partition(",")[0]
         protocol = "protocol-global-time.yaml" if self.board == GLOBAL_TIME else "protocol-full-unseen.yaml"
-        also = [] if self.board == GLOBAL_TIME else [f"--protocols={' '.join(list(PROTOCOLS)[1:])}"]
+        one = self.board == GLOBAL_TIME or self.label == REFIT
+        also = [] if one else [f"--protocols={' '.join(list(PROTOCOLS)[1:])}"]
         base = {"dataset": dataset, "data_path": str(data_path.resolve()), "seed": self.seed}
         flags = [f"--config_files=options.yaml {protocol}", *also]
         record = run_options(work, self.name, {**base, **options}, model, *flags)
-        tested = {"test": record["test_result"], **record.get("also", {})}
+        tested = {"test": record.get("refit", record)["test_result"], **record.get("also", {})}
         shutil.rmtree(work / self.name)  # weights are large
         return {
             "id": self.name,
@@ -179,9 +185,10 @@ def scored(board: Board, label: str, split: str) -> str:
 
 def table(boards: list[Board], cell: Callable[[Board, str], str]) -> list[str]:
     """Return the lines of a table of the models and data sets that have a cell."""
-    columns = {board.name: {label: cell(board, label) for label in MODELS} for board in boards}
+    labels = [label for label in MODELS if label != REFIT]
+    columns = {board.name: {label: cell(board, label) for label in labels} for board in boards}
     filled = {name: column for name, column in columns.items() if any(column.values())}
-    rows = [{"model": label, **{name: column[label] for name, column in filled.items()}} for label in MODELS]
+    rows = [{"model": label, **{name: column[label] for name, column in filled.items()}} for label in labels]
     made = [row for row in rows if any(list(row.values())[1:])]
     return [*table_lines(made), ""] if made else []
 
@@ -208,6 +215,16 @@ def page(boards: list[Board]) -> str:
         *table_lines([beside_published(board) for board in boards if board.name in PUBLISHED]),
         "",
     ]
+    lines += [
+        "## NDCG@10 with the validation items trained, too",
+        "",
+        "Papers that count or train them compare with others' strict figures. By `--refit=train+valid` ours are "
+        "chosen by validation, and then trained and counted again with the validation items. PCTM's are its authors' "
+        "([why they differ](../../docs/evaluation.md#why-figures-differ-between-papers)).",
+        "",
+        *table_lines([with_validation_items(board) for board in boards if board.name in COUNTED]),
+        "",
+    ]
     lines += ["## Minutes of a run, and its epochs", "", *table(boards, spent)]
     total = sum(run["seconds"] for run in runs) / 3600
     lines += [f"{len(runs)} runs, {total:.1f} hours of one thread.", ""]
@@ -222,6 +239,13 @@ def beside_published(board: Board) -> dict[str, str]:
     return {"log": board.name, **ours, "best of others": others, "BERT4Rec of others": bert4rec}
 
 
+def with_validation_items(board: Board) -> dict[str, str]:
+    """Return the row of a data set whose validation items others have counted."""
+    labels = {"strict": "BERT4RecPlus", "with the validation items": REFIT}
+    ours = {f"BERT4RecPlus, {name}": scored(board, label, "test") for name, label in labels.items()}
+    return {"log": board.name, **ours, "PCTM, with the validation items": COUNTED[board.name]}
+
+
 def spent(board: Board, label: str) -> str:
     """Return the mean minutes and epochs of a row's runs."""
     runs = board.runs(label)
@@ -234,7 +258,7 @@ def spent(board: Board, label: str) -> str:
 def draw(boards: list[Board], path: Path) -> None:
     """Draw NDCG@10 of all models on each data set, seen items left out."""
     figure, axes = plt.subplots(1, len(boards), figsize=(2.6 * len(boards), 3.2), sharey=True)
-    labels = list(MODELS)[::-1]
+    labels = [label for label in MODELS if label != REFIT][::-1]
     for axis, board in zip(axes, boards, strict=True):
         for row, label in enumerate(labels):
             values = scores(board, label, "test")
@@ -271,7 +295,7 @@ def main() -> None:
         for number in range(5)
         for name in options.sets
         for label in options.models
-        if number < (5 if name.startswith("ml-100k") else 3)
+        if number < (5 if name.startswith("ml-100k") else 3) and (label != REFIT or name in COUNTED)
     ]
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(work_on, [run for run in wanted if not boards[run.board].has(run)]))

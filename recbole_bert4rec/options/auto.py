@@ -33,6 +33,14 @@ class LogSize(NamedTuple):
         return f"{self.users} users, {self.items} items, {self.interactions} interactions"
 
 
+def layers(options: OptionValues, size: LogSize) -> int:
+    """Stack 4 layers if items have 100 interactions or more, else 2.
+
+    On ml-1m 3, 4 and 6 layers rank better than 2, and take 1.4, 1.9 and 2.8 times as long.
+    """
+    return 4 if size.per_item >= _DENSE else 2
+
+
 def dropout(options: OptionValues, size: LogSize) -> float:
     """Drop .5 at 16 interactions an item, .1 less for each factor of 3 above or below, in steps of .05; at least .1.
 
@@ -87,6 +95,7 @@ def negatives(options: OptionValues, size: LogSize) -> str:
 
 
 RULES: Mapping[str, Callable[[OptionValues, LogSize], Any]] = {
+    "n_layers": layers,
     "train_batch_size": batch_items,
     "learning_rate": rate,
     "epochs": epochs,

@@ -20,7 +20,7 @@ from recbole_bert4rec.system.constants import MODEL_NAME, OUR_MODELS, STOCK_MODE
 from recbole_bert4rec.system.environment import folder_of_recbole
 from recbole_bert4rec.system.errors import UserError, reason_of, short
 
-SHIPPED = {"GRU4RecPlus": "recbole_bert4rec.plugin.baselines"}
+SHIPPED = dict.fromkeys(("GRU4RecPlus", "Transitions"), "recbole_bert4rec.plugin.baselines")
 """Modules of the package's models besides BERT4Rec, which have RecBole's trainer and checkpoints."""
 _KNOWN: dict[str, type] = {}
 """The classes that the user has named in this process, by name; none has the name of another model."""

@@ -1,4 +1,4 @@
-"""Rivals on equal terms: RecBole's SASRec and GRU4Rec on whole windows, and GRU4Rec+."""
+"""Rivals on equal terms: RecBole's SASRec and GRU4Rec on whole windows, GRU4Rec+, and counting alone."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from recbole_bert4rec.core.batching import covering_windows
 from recbole_bert4rec.core.losses import bpr_max, sampled_scores, sampled_softmax
+from recbole_bert4rec.core.memory import Memory
 from recbole_bert4rec.core.objectives import next_items
 from recbole_bert4rec.core.sampling import SharedNegatives
 from recbole_bert4rec.core.softmax import mask_weights
@@ -22,6 +23,7 @@ from recbole_bert4rec.options.kinds import Kind, one_of, real, whole
 from recbole_bert4rec.plugin.config import CAUSAL_MODELS
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
 from recbole_bert4rec.plugin.loader import WindowDataLoader
+from recbole_bert4rec.plugin.trainer import transitions_of
 from recbole_bert4rec.system.constants import PADDING
 from recbole_bert4rec.system.errors import UserError
 
@@ -163,4 +165,37 @@ class GRU4RecPlus(WindowModel):
     def full_sort_predict(self, interaction: Interaction) -> Tensor:
         """Score all items for each row."""
         scores: Tensor = self._last(interaction) @ self.item_embedding.weight.T + self.output_bias
+        return scores
+
+
+class Transitions(WindowModel):
+    """Counting alone: the items that followed those of the history in training, without anything to learn.
+
+    The scores are those of the memory that BERT4RecPlus has beside its encoder; popularity decides between equal ones.
+    A sequential model that is not better has learnt no more than which item follows which (Petrov et al., RecSys 2026).
+    """
+
+    option_kinds = MappingProxyType({"training_rows": one_of("user")})
+
+    def __init__(self, config: Config, dataset: BERT4RecDataset) -> None:
+        super().__init__(config, dataset)
+        self.memory = Memory(transitions_of(dataset), weight=1.0)
+        counts = dataset.training_counts()
+        self.register_buffer("popularity", 1e-4 * counts / counts.max(), persistent=False)
+        self.nothing = nn.Parameter(torch.zeros(()))  # RecBole's optimizer wants a parameter
+
+    def calculate_loss(self, interaction: Interaction) -> Tensor:
+        """Return 0."""
+        return 0 * self.nothing
+
+    def predict(self, interaction: Interaction) -> Tensor:
+        """Score the given item of each row."""
+        return self.full_sort_predict(interaction).gather(1, interaction[self.ITEM_ID].unsqueeze(1)).squeeze(1)
+
+    def full_sort_predict(self, interaction: Interaction) -> Tensor:
+        """Score all items for each row."""
+        histories = (interaction[name].cpu().numpy() for name in (self.ITEM_SEQ, self.ITEM_SEQ_LEN))
+        rows, items, values = map(torch.from_numpy, self.memory.additions(*histories))
+        scores: Tensor = self.popularity.repeat(len(interaction), 1)
+        scores[rows, items] += values.to(scores.device)
         return scores

@@ -1,4 +1,4 @@
-"""The memory counts what its definition says, in parts as in one, and looks up what is before alone."""
+"""The memory counts what its definition says, in parts as in one, and adds what followed the history alone."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recbole_bert4rec.core import memory
-from recbole_bert4rec.core.memory import DAMPING, DECAY, SPAN, Memory, count_transitions
+from recbole_bert4rec.core.memory import DENSE, FADING, SPAN, Memory, count_transitions
 from recbole_bert4rec.core.transformer import EncoderOptions
 from recbole_bert4rec.options.table import OPTIONS
 from recbole_bert4rec.recommend.torch_backend import TrainedRanker
@@ -27,15 +27,14 @@ def flat(histories: list[list[int]]) -> tuple[Any, Any]:
     return np.array([*chain(*histories)], np.int32), np.concatenate([[0], lengths.cumsum()])
 
 
-def naive(histories: list[list[int]]) -> Any:
+def naive(histories: list[list[int]], power: float = 0.5) -> Any:
     counts = np.bincount(np.array([*chain(*histories)]), minlength=N_ITEMS)
-    table = np.zeros((N_ITEMS, N_ITEMS))
+    pairs = np.zeros((N_ITEMS, N_ITEMS))
     for history in histories:
         for p, i in enumerate(history):
             for q in range(p + 1, min(p + SPAN, len(history) - 1) + 1):
-                if history[q] != i:
-                    table[i, history[q]] += DECAY ** (q - p - 1) * (counts[i] * counts[history[q]]) ** -DAMPING
-    return table
+                pairs[i, history[q]] += (q - p) ** -power * (history[q] != i)
+    return np.log(1 + pairs / np.sqrt(0.25 + counts[:, None] * counts / counts.sum()))
 
 
 histories_of_all = st.lists(st.lists(st.integers(1, N_ITEMS - 1), min_size=1, max_size=30), min_size=1, max_size=9)
@@ -50,10 +49,23 @@ def test_the_table_is_that_of_its_definition_however_it_is_counted(histories: li
     assert np.allclose(table.toarray(), naive(histories), rtol=1e-3)
 
 
+def test_on_a_dense_log_far_pairs_count_less() -> None:
+    few = [[1 + (step * (1 + start)) % (N_ITEMS - 1) for step in range(25)] for start in range(9)]
+    assert np.allclose(count_transitions(*flat(few), N_ITEMS).toarray(), naive(few), rtol=1e-3)
+    many = few * -(-DENSE * N_ITEMS // 225)
+    assert np.allclose(count_transitions(*flat(many), N_ITEMS).toarray(), naive(many, 1), rtol=1e-3)
+
+
+def test_a_table_has_no_more_entries_than_its_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "_ENTRIES", 3 * N_ITEMS)
+    table = count_transitions(*flat([[*range(1, N_ITEMS)]]), N_ITEMS)
+    assert np.diff(table.indptr).max() == 3
+
+
 @settings(max_examples=40, deadline=None)
 @given(histories=histories_of_all)
 def test_the_strongest_followers_of_an_item_are_kept(histories: list[list[int]]) -> None:
-    whole, table = naive(histories), count_transitions(*flat(histories), N_ITEMS, width=2)
+    whole, table = naive(histories), count_transitions(*flat(histories), N_ITEMS, kept=2)
     for i in range(N_ITEMS):
         kept = table.indices[table.indptr[i] : table.indptr[i + 1]]
         assert len(kept) == min(2, np.count_nonzero(whole[i]))
@@ -63,16 +75,19 @@ def test_the_strongest_followers_of_an_item_are_kept(histories: list[list[int]])
 
 @settings(max_examples=40, deadline=None)
 @given(histories=histories_of_all, later=st.integers(0, N_ITEMS - 1))
-def test_a_history_is_followed_by_what_followed_its_items_the_latest_most_whatever_comes_later(
+def test_a_history_adds_what_followed_its_items_the_latest_most_whatever_comes_later(
     histories: list[list[int]], later: int
 ) -> None:
     table = count_transitions(*flat(histories), N_ITEMS)
     whole, width = table.toarray(), max(map(len, histories))
     item_seq = np.array([history + [later] * (width - len(history)) for history in histories])
-    sums = Memory(table, 1.0).sums(item_seq, np.array([len(history) for history in histories])).toarray()
+    rows, items, values = Memory(table, 1.5).additions(item_seq, np.array([*map(len, histories)]))
+    additions = np.zeros((len(histories), N_ITEMS))
+    additions[rows, items] = values
     for row, history in enumerate(histories):
-        wanted = sum(DECAY**age * whole[i] for age, i in enumerate(history[::-1][:SPAN]))
-        assert np.allclose(sums[row], wanted)
+        latest = history[::-1][:SPAN]
+        wanted = sum(FADING**age * whole[i] for age, i in enumerate(latest)) / sum(FADING ** np.arange(len(latest)))
+        assert np.allclose(additions[row], 1.5 * wanted, atol=1e-6)
 
 
 ITEM_SEQ = np.array([[1, 2, 3, 0], [4, 0, 0, 0], [11, 10, 11, 2]])
@@ -82,13 +97,6 @@ LENGTHS = np.array([3, 1, 4])
 @pytest.fixture
 def memory_of_three() -> Memory:
     return Memory(count_transitions(*flat([[1, 2, 3, 4], [2, 5, 4, 6, 7], [3, 1, 11, 2, 9]]), N_ITEMS), 1.5)
-
-
-def test_the_addition_is_a_logarithm(memory_of_three: Memory) -> None:
-    rows, items, additions = memory_of_three.additions(ITEM_SEQ, LENGTHS)
-    sums = memory_of_three.sums(ITEM_SEQ, LENGTHS).toarray()
-    assert np.allclose(additions, 1.5 * np.log(1 + sums[rows, items] / 0.1))
-    assert len(rows) == np.count_nonzero(sums) > 9
 
 
 def ranker_of(seen_bias: float | None) -> TrainedRanker:
@@ -129,3 +137,6 @@ def test_a_memory_comes_back_as_it_was_for_its_own_catalogue_alone(memory_of_thr
     assert all(map(np.array_equal, memory_of_three.additions(ITEM_SEQ, LENGTHS), again.additions(ITEM_SEQ, LENGTHS)))
     with pytest.raises(UserError, match=r"`memory`.* 11 .* 12"):
         Memory.from_state(memory_of_three.state(), N_ITEMS + 1)
+    earlier = {name: value for name, value in memory_of_three.state().items() if name != "logarithms"}
+    with pytest.raises(UserError, match="earlier version"):
+        Memory.from_state({**earlier, "values": [0.5]}, N_ITEMS)
