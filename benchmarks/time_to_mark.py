@@ -36,6 +36,7 @@ Curve = list[tuple[float, float]]
 
 _QUICK = {
     "MAX_ITEM_LIST_LENGTH": 60,
+    "n_layers": 2,
     "n_heads": 1,
     "inner_size": 128,
     "hidden_dropout_prob": 0.1,

@@ -21,7 +21,7 @@ from recbole_bert4rec.system.errors import UserError, short, why
 from recbole_bert4rec.system.files import atomic_write
 
 _FORMATS = "recbole_bert4rec checkpoint "
-FORMAT = f"{_FORMATS}5"
+FORMAT = f"{_FORMATS}6"
 LAST = ".last.pth"
 
 _PLACES = {"checkpoint_dir", "dataset_save_path", "dataloaders_save_path", "save_dataset", "save_dataloaders"}

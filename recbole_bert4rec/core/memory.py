@@ -1,8 +1,8 @@
 """A memory of what came after what in training: "users who had i went on to j", as a sparse table of logarithms.
 
 Not in the paper. On logs with few interactions an item, a Transformer is hardly better than counting, and the sum of
-both is better than either on any log: score(j) = logit_j + w sum over the history of h_age T[i, j]. The table is
-scipy's, so that an exported model needs no torch for it. The form is after PCTM (Petrov et al., RecSys 2026).
+both is better than either; on dense logs, too. The table is scipy's, so that an exported model needs no torch for it.
+The form is after PCTM (Petrov et al., RecSys 2026).
 """
 
 from __future__ import annotations
@@ -20,9 +20,7 @@ from recbole_bert4rec.system.errors import UserError
 SPAN = 20
 """How far after an item its followers may stand, and how many of the latest items of a history are looked up."""
 FADING = 0.6
-"""An item of a history counts so much less for each item after it."""
-DENSE = 100
-"""Interactions of an item from which on the pairs of a log are so many that near ones alone tell more."""
+"""An item of a history counts this many times as much for each item after it."""
 KEPT = 400
 """Most followers that are kept of an item, and fewer in a catalogue of which so many would be too many."""
 _ENTRIES = 100_000_000
@@ -35,23 +33,23 @@ Validation = tuple[float, dict[str, float]]
 """A score, of which more is better, and the metrics by RecBole's names."""
 
 
-def count_transitions(items: NDArray[np.int32], offsets: Index, n_items: int, kept: int = KEPT) -> csr_array:
+def count_transitions(items: NDArray[np.int32], offsets: Index, n_items: int, dense: bool) -> csr_array:
     """Count pairs of the training sequences, in memory that does not grow with them.
 
     T[i, j] = log(1 + C_ij / sqrt(1/4 + n_i n_j / n)). C_ij is the sum of 1 / sqrt(q - p) over positions p < q <= p +
-    SPAN of a sequence with the items i and j; of 1 / (q - p) if items have DENSE interactions. n_i counts an item in
-    training, n all items, so n_i n_j / n is how often j would be next by chance. An item does not follow itself:
-    ``seen_bias`` knows repeats.
+    SPAN of a sequence with the items i and j; of 1 / (q - p) if the log is dense, for where pairs are many, near ones
+    alone tell more. n_i counts an item in training, n all, so n_i n_j / n is how often j would be next by chance. An
+    item does not follow itself: ``seen_bias`` knows repeats.
 
     With sequences [1, 2, 3] and [1, 3], T[1, 3] is log(1 + (2 ** -.5 + 1) / (1/4 + 2 * 2 / 5) ** .5).
 
-    The ``kept`` strongest followers of an item stay, in numbers that float16 has.
+    The KEPT strongest followers of an item stay, in numbers that float16 has.
 
     *Shape:* (T,), (S + 1,) -> (N, N)
     """
     counts = np.bincount(items, minlength=n_items)
-    kept = max(1, min(kept, _ENTRIES // n_items))
-    power = 1.0 if len(items) >= DENSE * (n_items - 1) else 0.5
+    kept = max(1, min(KEPT, _ENTRIES // n_items))
+    power = 1.0 if dense else 0.5
     positions = np.argsort(items, kind="stable")  # item after item
     bounds = np.concatenate([[0], counts.cumsum()])
     ends = np.repeat(offsets[1:], np.diff(offsets))  # of each position's sequence
@@ -60,12 +58,11 @@ def count_transitions(items: NDArray[np.int32], offsets: Index, n_items: int, ke
         end = int(np.searchsorted(bounds, bounds[begin] + _PAIRS_AT_ONCE // SPAN, "right")) - 1
         end = min(max(end, begin + 1), n_items)
         block = _pairs(items, positions[bounds[begin] : bounds[end]], ends, power, begin, (end - begin, n_items))
-        rows = begin + np.repeat(np.arange(end - begin), np.diff(block.indptr))
-        chance = counts[rows] * (counts[block.indices] / max(1, len(items)))
+        chance = np.repeat(counts[begin:end], np.diff(block.indptr)) * (counts[block.indices] / len(items))
         block.data = np.log1p(block.data / np.sqrt(0.25 + chance)).astype(np.float32)
         blocks.append(_strongest(block, kept))
         begin = end
-    table = csr_array(vstack(blocks, format="csr"))
+    table = vstack(blocks, format="csr")
     table.data = table.data.astype(np.float16).astype(np.float32)
     return table
 
@@ -87,9 +84,7 @@ class Memory:
     @classmethod
     def from_state(cls, state: Mapping[str, Any], n_items: int) -> Memory:
         """Make a memory of what :meth:`state` returned."""
-        if "logarithms" not in state:
-            raise UserError("its `memory` is of an earlier version, which counted otherwise; train the model again")
-        offsets, items, values = (np.asarray(state[name]) for name in ("offsets", "items", "logarithms"))
+        offsets, items, values = (np.asarray(state[name]) for name in ("offsets", "items", "values"))
         if len(offsets) != n_items + 1:
             raise UserError(f"its `memory` is of {len(offsets) - 2} items, not of {n_items - 1}; train the model again")
         table = csr_array((values.astype(np.float32), items, offsets), shape=(n_items, n_items))
@@ -99,7 +94,7 @@ class Memory:
         """Return arrays and numbers, by names, that :meth:`from_state` takes."""
         table = self.transitions
         offsets, items = table.indptr.astype(np.int64), table.indices.astype(np.int32)
-        return {"offsets": offsets, "items": items, "logarithms": table.data.astype(np.float16), "weight": self.weight}
+        return {"offsets": offsets, "items": items, "values": table.data.astype(np.float16), "weight": self.weight}
 
     def additions(self, item_seq: Index, lengths: Index) -> tuple[Index, Index, NDArray[np.float32]]:
         """Return row, item and addition, by row; other scores get nothing.
@@ -115,7 +110,7 @@ class Memory:
         weights *= self.weight / np.maximum(weights.sum(1, keepdims=True), 1e-9)
         offsets = np.concatenate([[0], known.sum(1).cumsum()])
         history = csr_array((weights[known].astype(np.float32), items[known], offsets), (len(items), n_items))
-        sums = csr_array(history @ self.transitions)
+        sums = history @ self.transitions
         return np.repeat(np.arange(len(items)), np.diff(sums.indptr)), sums.indices.astype(np.int64), sums.data
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
+from unittest.mock import patch
 
 import pandas as pd
 from recbole.utils import ModelType
@@ -28,7 +30,6 @@ from recbole_bert4rec.system.environment import find_config, need, suppress_depe
 from recbole_bert4rec.system.errors import UserError, short
 from recbole_bert4rec.system.files import locked
 from recbole_bert4rec.system.processes import FailedError, in_own_process
-from recbole_bert4rec.system.scoped import restored_environment
 from recbole_bert4rec.system.yaml_files import read_yaml
 from recbole_bert4rec.training.budget import NO_END
 from recbole_bert4rec.training.inputs import OptionFile, refuse_unknown_model, resolve, user_layers
@@ -87,7 +88,7 @@ def compare(
     """
     need("a comparison", "jinja2", "matplotlib")
     suppress_dependency_warnings()
-    with in_program(), shown(screen, sys.stdout), restored_environment():  # RecBole hides GPUs
+    with in_program(), shown(screen, sys.stdout), patch.dict(os.environ):  # RecBole hides GPUs
         layers = user_layers(options, config_files, {})
         named = [models] if isinstance(models, (str, type)) else [*models]
         if not named:

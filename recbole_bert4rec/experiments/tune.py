@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -10,6 +11,7 @@ from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pandas as pd
@@ -41,7 +43,6 @@ from recbole_bert4rec.system.environment import suppress_dependency_warnings
 from recbole_bert4rec.system.errors import UserError, nearest
 from recbole_bert4rec.system.files import locked
 from recbole_bert4rec.system.processes import FailedError, in_own_process
-from recbole_bert4rec.system.scoped import restored_environment
 from recbole_bert4rec.training.afterwards import test_weights
 from recbole_bert4rec.training.build import load_data, read_dataset
 from recbole_bert4rec.training.inputs import check_places, resolve, user_layers
@@ -147,7 +148,7 @@ def tune(
         in_program(),
         shown(screen, sys.stdout),
         locked(output.with_suffix(".lock"), "search", "--output_file", output),
-        restored_environment(),  # RecBole hides GPUs from the whole process, and so from Ray
+        patch.dict(os.environ),  # RecBole hides GPUs from the whole process, and so from Ray
     ):
         layers = user_layers(options, config_files, {})
         chosen_model, name, layers = resolve(model, dataset, layers)

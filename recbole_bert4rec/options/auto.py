@@ -29,6 +29,11 @@ class LogSize(NamedTuple):
         """Interactions of an item."""
         return self.interactions / max(1, self.items)
 
+    @property
+    def is_dense(self) -> bool:
+        """Whether items have 100 interactions or more."""
+        return self.per_item >= _DENSE
+
     def __str__(self) -> str:
         return f"{self.users} users, {self.items} items, {self.interactions} interactions"
 
@@ -36,9 +41,9 @@ class LogSize(NamedTuple):
 def layers(options: OptionValues, size: LogSize) -> int:
     """Stack 4 layers if items have 100 interactions or more, else 2.
 
-    On ml-1m 3, 4 and 6 layers rank better than 2, and take 1.4, 1.9 and 2.8 times as long.
+    On ml-1m four rank better by 3 % in the validation and 1 % in the test, one seed, and take 1.7 times as long.
     """
-    return 4 if size.per_item >= _DENSE else 2
+    return 4 if size.is_dense else 2
 
 
 def dropout(options: OptionValues, size: LogSize) -> float:
@@ -52,7 +57,7 @@ def dropout(options: OptionValues, size: LogSize) -> float:
 
 def batch_items(options: OptionValues, size: LogSize) -> int:
     """Train on 2,000 items at once if items have 100 interactions or more, else on 1,000."""
-    return _LARGE_BATCH if size.per_item >= _DENSE else 1000
+    return _LARGE_BATCH if size.is_dense else 1000
 
 
 def rate(options: OptionValues, size: LogSize) -> float:
@@ -66,7 +71,7 @@ def epochs(options: OptionValues, size: LogSize) -> int:
     Rare items are learnt by heart: on beauty, with 6.5 interactions an item, 40 epochs are past the best one. With 100
     interactions an item and batches of 2,000 items, 24 passes suffice.
     """
-    if size.per_item >= _DENSE and _has_large_batches(options):
+    if size.is_dense and _has_large_batches(options):
         return 24
     return max(10, min(_EPOCHS, round(_EPOCHS * size.per_item / 14)))
 

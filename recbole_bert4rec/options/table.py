@@ -102,7 +102,7 @@ _ENCODER: dict[str, Option] = {
     ),
     "inner_size": opt(256, whole(1), "paper shared fixed")("Size of the feed-forward layer, 4 H in the paper."),
     "n_layers": opt(2, or_auto(whole(1)), "paper shared fixed")(
-        "Number of Transformer layers. auto: 4 if items have 100 interactions, else 2, which takes half the time."
+        "Number of Transformer layers. auto: 4 if items have 100 interactions, else 2, which are faster."
     ),
     "n_heads": opt(2, whole(1), "paper shared fixed")("Number of attention heads."),
     "MAX_ITEM_LIST_LENGTH": opt(200, whole(2), "validation shared fixed")(

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from functools import wraps
 from logging import getLogger
 from typing import Any, cast
+from unittest.mock import patch
 
 import recbole.data.dataset
 import recbole.data.utils as recbole_data
@@ -31,7 +32,6 @@ from recbole_bert4rec.plugin.mapped import MappedDataset, reads_mapped
 from recbole_bert4rec.plugin.model import BERT4Rec
 from recbole_bert4rec.plugin.trainer import BERT4RecTrainer
 from recbole_bert4rec.system.errors import UserError
-from recbole_bert4rec.system.scoped import replaced
 
 
 @wraps(BERT4RecDataset, updated=())  # RecBole's file of a saved data set has the name of the class
@@ -75,7 +75,7 @@ def create_dataset(config: Config) -> Dataset:
         by_type = kinds.get(config["MODEL_TYPE"], Dataset)
         make = _checked(named if isinstance(named, type) else by_type)  # a class may only have the name of ours
     if _trusts_pickles(config, "dataset_save_path"):
-        with replaced(home, name, make):
+        with patch.object(home, name, make, create=True):
             return recbole_data.create_dataset(config)
     dataset: Dataset = make(config)
     if config["save_dataset"]:
@@ -89,7 +89,7 @@ def data_preparation(config: Config, dataset: Dataset) -> tuple[AbstractDataLoad
     saved = recbole_data.load_split_dataloaders if trusted else lambda config: None
     if type(dataset).__module__.startswith("recbole."):  # it was unpickled
         dataset.__class__ = _checked(type(dataset))
-    with replaced(recbole_data, "load_split_dataloaders", saved):
+    with patch.object(recbole_data, "load_split_dataloaders", saved):
         loaders: tuple[AbstractDataLoader, ...] = recbole_data.data_preparation(config, dataset)
     return loaders
 

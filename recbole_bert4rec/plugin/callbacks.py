@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from logging import getLogger
 from pathlib import Path
 from typing import Any, NamedTuple
+from unittest.mock import patch
 
 import numpy as np
 import recbole.trainer.trainer as recbole_trainer
@@ -23,7 +24,6 @@ from recbole_bert4rec.plugin.candidates import score_candidates
 from recbole_bert4rec.plugin.distributed import distributed, name_of_first_process
 from recbole_bert4rec.system.constants import FOR_THE_USER
 from recbole_bert4rec.system.errors import UserError, short
-from recbole_bert4rec.system.scoped import replaced
 
 Losses = float | tuple[float, ...]
 """Sum of an epoch's losses, or of each loss where a model has several."""
@@ -175,7 +175,7 @@ class Observed(Trainer):
     def __init__(self, config: Config, model: AbstractRecommender, callbacks: Iterable[Callback] = ()) -> None:
         self.callbacks, self.epoch, self.best_epoch = Callbacks(callbacks), -1, -1
         self.valid_result, self._validating = {}, False
-        with replaced(recbole_trainer, "DistributedDataParallel", distributed):
+        with patch.object(recbole_trainer, "DistributedDataParallel", distributed):
             super().__init__(config, model)
         self.saved_model_file = name_of_first_process(self.saved_model_file)
 

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from logging import getLogger
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import recbole.data.utils as recbole_data
@@ -28,7 +29,6 @@ from recbole_bert4rec.options.user_models import known_as
 from recbole_bert4rec.plugin import build
 from recbole_bert4rec.plugin.config import stored_config
 from recbole_bert4rec.system.errors import UserError
-from recbole_bert4rec.system.scoped import replaced
 
 _TRUSTED: set[str] = set()
 
@@ -115,5 +115,5 @@ def collect_values(original: Callable[[Collector], Any], self: Collector) -> Any
 
 def compatibility_settings(original: Callable[[Config], None], self: Config) -> None:
     """Add numpy's names from before version 2, such as `float_`, without which RecBole makes no configuration."""
-    with replaced(np, "float_", np.float64), replaced(np, "complex_", np.complex128), replaced(np, "unicode_", np.str_):
+    with patch.multiple(np, create=True, float_=np.float64, complex_=np.complex128, unicode_=np.str_):
         original(self)

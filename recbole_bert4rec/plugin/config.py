@@ -18,6 +18,7 @@ from logging import getLogger
 from pathlib import Path, PurePath
 from types import SimpleNamespace
 from typing import Any, cast
+from unittest.mock import patch
 from urllib.error import URLError
 
 import numpy as np
@@ -49,7 +50,6 @@ from recbole_bert4rec.plugin.split import asks_for_global_time
 from recbole_bert4rec.system.constants import MODEL_NAME, NAMES_OF_COLUMNS, OUR_MODELS, STOCK_MODEL_NAME
 from recbole_bert4rec.system.environment import shipped
 from recbole_bert4rec.system.errors import UserError
-from recbole_bert4rec.system.scoped import replaced
 from recbole_bert4rec.system.yaml_files import FileOptions, read_yaml
 
 SEQUENTIAL_SPLIT = {"split": {"LS": "valid_and_test"}, "order": "TO", "group_by": "user"}
@@ -143,7 +143,7 @@ class PluginConfig(Config):
         local_rank, rank = final["local_rank"], final["local_rank"] + final["offset"]
         if torch.cuda.is_available() and final["gpu_id"]:
             connect = (lambda **options: None) if connected else torch.distributed.init_process_group
-            with replaced(torch.distributed, "init_process_group", connect):
+            with patch.object(torch.distributed, "init_process_group", connect):
                 super()._init_device()
         else:
             del final["local_rank"]

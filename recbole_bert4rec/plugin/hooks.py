@@ -45,7 +45,7 @@ from recbole_bert4rec.system.constants import (
     SUPPORTED_RECBOLE,
 )
 from recbole_bert4rec.system.processes import refuse_unguarded
-from recbole_bert4rec.system.scoped import StandIn
+from recbole_bert4rec.system.stand_in import StandIn
 
 _MODELS = "recbole.model.sequential_recommender"
 _QUICK_START = "recbole.quick_start.quick_start"

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from textwrap import shorten
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pandas as pd
@@ -30,7 +31,7 @@ from recbole_bert4rec.options.checks import INTERVALS
 from recbole_bert4rec.options.kinds import misfits
 from recbole_bert4rec.plugin.split import build_by_global_time, splits_by_global_time
 from recbole_bert4rec.system.errors import UserError, short, short_list
-from recbole_bert4rec.system.scoped import StandIn, replaced
+from recbole_bert4rec.system.stand_in import StandIn
 
 COUNTS = ("user_inter_num_interval", "item_inter_num_interval")
 """Options that filter users and items by their number of interactions."""
@@ -81,7 +82,7 @@ class CheckedLoading(Dataset):
         converted = read_record(Path(filepath).parent) is not None
         ids = [f"{field}:token" for field in (self.uid_field, self.iid_field)] if converted else []
         read_csv = reader_of(read_csv, has_quotes(Path(filepath)), ids)
-        with replaced(recbole_dataset, "pd", StandIn(pd, read_csv=read_csv)):
+        with patch.object(recbole_dataset, "pd", StandIn(pd, read_csv=read_csv)):
             return super()._load_feat(filepath, source)
 
     def _filter_by_field_value(self) -> None:

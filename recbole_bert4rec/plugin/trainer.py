@@ -284,4 +284,5 @@ def transitions_of(training: BERT4RecDataset) -> csr_array:
     """Count which item follows which in the training part of the histories."""
     _, begin, length = training.slices()
     sequences = training.sequences.slices(begin, length)
-    return count_transitions(sequences.items.numpy(), sequences.offsets.numpy(), training.item_num)
+    items, offsets = sequences.items.numpy(), sequences.offsets.numpy()
+    return count_transitions(items, offsets, training.item_num, training.log_size.is_dense)

@@ -20,7 +20,7 @@ from recbole_bert4rec.system.constants import PADDING
 from recbole_bert4rec.system.environment import need
 from recbole_bert4rec.system.errors import UserError, short
 
-FORMAT = "recbole_bert4rec export 5"
+FORMAT = "recbole_bert4rec export 6"
 GRAPH, OPTIONS, CATALOGUE, MEMORY = "model.onnx", "options.json", "items.json", "memory.npz"
 """Files of an exported folder."""
 

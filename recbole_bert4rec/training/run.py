@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from logging import getLogger
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pandas as pd
 import psutil
@@ -31,7 +32,6 @@ from recbole_bert4rec.system.environment import suppress_dependency_warnings
 from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.system.files import locked
 from recbole_bert4rec.system.interrupts import Interrupted
-from recbole_bert4rec.system.scoped import replaced
 from recbole_bert4rec.training.afterwards import (
     check_afterwards,
     data_of_protocols,
@@ -293,7 +293,7 @@ def _train_and_test(data: Data, trainer: Observed, saver: Saver, test: bool, ran
         return None
     test_metrics: Metrics | None = trainer.evaluate(data.test, load_best_model=True, show_progress=show)
     busy, logger = psutil.cpu_percent(), getLogger()
-    with replaced(psutil, "cpu_percent", lambda interval: busy):
+    with patch.object(psutil, "cpu_percent", lambda interval: busy):
         environment = get_environment(data.config).draw()
     logger.info("The running environment of this training is as follows:\n" + environment)
     logger.info(set_color("best valid ", "yellow") + f": {best_metrics}")

@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
+from unittest.mock import patch
 
 import numpy as np
 import recbole.trainer.trainer as recbole_trainer
@@ -33,7 +34,6 @@ from recbole_bert4rec.plugin.callbacks import Callback, Metrics, Observed
 from recbole_bert4rec.plugin.distributed import name_of_this_process
 from recbole_bert4rec.system.constants import FOR_THE_USER, QUIET, SCREENS, SHORT, VERBOSE
 from recbole_bert4rec.system.errors import UserError
-from recbole_bert4rec.system.scoped import replaced
 from recbole_bert4rec.training.budget import Budget
 from recbole_bert4rec.training.build import Data
 from recbole_bert4rec.training.record import Record, counted
@@ -121,7 +121,7 @@ def logged(config: Config, screen: str = SHORT) -> Iterator[Path]:
     file.addFilter(recbole_logger.RemoveColorFilter())
     file.addFilter(lambda record: record.name != _SCREEN_ONLY)
     level = getattr(logging, str(config["state"] or "INFO").upper(), logging.INFO)
-    bars = replaced(recbole_trainer, "tqdm", partial(_bar, no_bars(screen)))
+    bars = patch.object(recbole_trainer, "tqdm", partial(_bar, no_bars(screen)))
     root = logging.getLogger()
     root.addHandler(file)
     try:

@@ -88,3 +88,7 @@ def padded(sequences: list[list[int]]) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 CYCLE = [(f"u{u}", f"i{(u * 5 + t) % 40}", t) for u in range(80) for t in range(6 + u % 5)]
+
+
+CHAINS = [(f"u{u}", f"i{(3 * u + t) % 29}", t) for u in range(60) for t in range(5 + u % 4)]
+"""Rows of users that go from each item to the next one."""

@@ -276,7 +276,7 @@ def test_a_sorting_that_was_not_finished_leaves_nothing(
 def test_other_models_and_comparisons_have_an_atomic_file_and_read_no_sorted_one(large: None, tmp_path: Path) -> None:
     log = write(log_of(), tmp_path / "data" / "log")
     folder = convert(log, *NAMES)
-    for model in ("GRU4Rec", "GRU4RecPlus", "Pop"):
+    for model in ("GRU4Rec", "GRU4RecPlus", "Transitions", "Pop"):
         with pytest.raises(UserError, match=f"{folder.name}.* {model} "):
             prepare(make_config(model, folder.name, data_path=str(folder.parent)))
     options = {"data_path": str(folder.parent), "exact_time": "True", "use_gpu": "False"}

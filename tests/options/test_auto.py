@@ -45,14 +45,14 @@ def test_dropout_falls_on_both_sides_of_16_interactions_an_item(items: int, few:
 
 def test_training_on_the_logs_that_the_rules_were_made_from() -> None:
     logs = {
-        LogSize(40_226, 54_542, 353_962): (1000, 0.001, 19, 0.4),  # beauty
-        LogSize(19_412, 11_924, 167_597): (1000, 0.001, 40, 0.5),  # toys-5core
-        LogSize(22_363, 12_101, 198_502): (1000, 0.001, 40, 0.5),  # beauty-5core
-        LogSize(1_090, 3_646, 52_551): (1000, 0.001, 40, 0.5),  # lastfm
-        LogSize(943, 1_682, 100_000): (1000, 0.001, 40, 0.4),  # ml-100k
-        LogSize(6_040, 3_416, 999_611): (2000, 0.002, 24, 0.25),  # ml-1m
+        LogSize(40_226, 54_542, 353_962): (2, 1000, 0.001, 19, 0.4),  # beauty
+        LogSize(19_412, 11_924, 167_597): (2, 1000, 0.001, 40, 0.5),  # toys-5core
+        LogSize(22_363, 12_101, 198_502): (2, 1000, 0.001, 40, 0.5),  # beauty-5core
+        LogSize(1_090, 3_646, 52_551): (2, 1000, 0.001, 40, 0.5),  # lastfm
+        LogSize(943, 1_682, 100_000): (2, 1000, 0.001, 40, 0.4),  # ml-100k
+        LogSize(6_040, 3_416, 999_611): (4, 2000, 0.002, 24, 0.25),  # ml-1m
     }
-    names = ("train_batch_size", "learning_rate", "epochs", "hidden_dropout_prob")
+    names = ("n_layers", "train_batch_size", "learning_rate", "epochs", "hidden_dropout_prob")
     for size, wanted in logs.items():
         options = {**SHAPE, **dict.fromkeys(RULES, AUTO)}
         settle(options, size)

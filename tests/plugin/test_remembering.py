@@ -17,11 +17,8 @@ from recbole_bert4rec.core.memory import Memory, Validation, fit_memory
 from recbole_bert4rec.core.ranker import Ranker
 from recbole_bert4rec.plugin.trainer import transitions_of
 from recbole_bert4rec.training.run import RunResult, run
-from tests.helpers.data import inter_writer
+from tests.helpers.data import CHAINS, inter_writer
 from tests.helpers.runs import QUIET, StopAfter, make_config, prepare
-
-CHAINS = [(f"u{u}", f"i{(3 * u + t) % 29}", t) for u in range(60) for t in range(5 + u % 4)]
-"""After each item comes the next one."""
 
 
 def remembered(options: dict[str, Any], **more: Any) -> RunResult:
@@ -52,7 +49,7 @@ def test_the_memory_of_a_run_is_validated_and_tested_with_the_model_and_a_refit_
     assert "memory" not in alone.record
     again = checkpoints.read(with_memory.record["refit"]["checkpoint"])["other_parameter"]["memory"]
     assert again["weight"] == memory["weight"]
-    assert again["logarithms"].sum() != memory["logarithms"].sum()
+    assert again["values"].sum() != memory["values"].sum()
 
 
 def test_pairs_of_the_training_part_alone_are_counted(write_inter: Any) -> None:

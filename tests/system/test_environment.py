@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import importlib.resources
-import math
-import os
 import re
 import subprocess
 import sys
@@ -18,7 +16,6 @@ import torch
 from recbole_bert4rec.system import environment
 from recbole_bert4rec.system.environment import find_config, shipped
 from recbole_bert4rec.system.errors import UserError
-from recbole_bert4rec.system.scoped import replaced, restored_environment
 
 
 def git(folder: Path, *words: str) -> None:
@@ -72,19 +69,3 @@ def test_without_installation_the_files_of_the_checkout_are_found_and_are_named_
     assert Path(find_config(installed[0])).is_file()
     with pytest.raises(UserError, match=r"best-b.*\.yaml"):
         find_config("zzzzzzzz")
-
-
-def test_an_attribute_is_replaced_inside_the_block_alone() -> None:
-    before = math.pi
-    with pytest.raises(KeyError), replaced(math, "pi", 3.0):
-        assert math.pi == 3.0
-        raise KeyError
-    assert math.pi == before
-
-
-def test_variables_of_the_environment_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RECBOLE_BERT4REC_TEST", "before")
-    with restored_environment():
-        os.environ |= {"RECBOLE_BERT4REC_TEST": "inside", "RECBOLE_BERT4REC_NEW": "inside"}
-    assert os.environ["RECBOLE_BERT4REC_TEST"] == "before"
-    assert "RECBOLE_BERT4REC_NEW" not in os.environ
