@@ -64,7 +64,7 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
 COUNTED = {"beauty-5core": ".0635", "toys-5core": ".0738"}
 """NDCG@10 of PCTM, which counts validation items, by its authors (Petrov et al., RecSys 2026)."""
 REFIT = "train+valid"
-"""Where the metrics of BERT4RecPlus on these logs stand that was trained again with the validation items."""
+"""Split in the JSON: the test of a BERT4RecPlus that was trained again, with the validation items."""
 PUBLISHED = {
     "ml-1m": (
         "HSTU-large, which knows when the test rating was made: .2164 ([RecTools]); WEARec .1904 by WEARec's README "
@@ -297,7 +297,8 @@ def main() -> None:
         for number in range(5)
         for name in options.sets
         for label in options.models
-        if number < (1 if label == "Transitions" else 5 if name.startswith("ml-100k") else 3)  # it draws nothing
+        # Transitions draws nothing, so one run tells all
+        if number < (1 if label == "Transitions" else 5 if name.startswith("ml-100k") else 3)
     ]
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(work_on, [run for run in wanted if not boards[run.board].has(run)]))

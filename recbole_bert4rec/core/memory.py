@@ -22,7 +22,7 @@ SPAN = 20
 FADING = 0.6
 """An item of a history counts this many times as much for each item after it."""
 KEPT = 400
-"""Most followers that are kept of an item, and fewer in a catalogue of which so many would be too many."""
+"""Most followers that are kept of an item; fewer if all items together would have more than _ENTRIES."""
 _ENTRIES = 100_000_000
 _PAIRS_AT_ONCE = 1 << 23
 _MEMORY_WEIGHTS = (0.5, 1.0, 2.0, 4.0, 8.0)
