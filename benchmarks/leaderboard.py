@@ -61,7 +61,7 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "Transitions": ("Transitions", {}),
 }
 """Model and options of each row."""
-COUNTED = {"beauty-5core": ".0635", "toys-5core": ".0738"}
+PCTM = {"beauty-5core": ".0635", "toys-5core": ".0738"}
 """NDCG@10 of PCTM, which counts validation items, by its authors (Petrov et al., RecSys 2026)."""
 REFIT = "train+valid"
 """Split in the JSON: the test of a BERT4RecPlus that was trained again, with the validation items."""
@@ -113,7 +113,7 @@ class Run:
         dataset = self.board.partition(",")[0]
         protocol = "protocol-global-time.yaml" if self.board == GLOBAL_TIME else "protocol-full-unseen.yaml"
         also = [] if self.board == GLOBAL_TIME else [f"--protocols={' '.join(list(PROTOCOLS)[1:])}"]
-        also += [f"--refit={REFIT}"] if self.label == "BERT4RecPlus" and self.board in COUNTED else []
+        also += [f"--refit={REFIT}"] if self.label == "BERT4RecPlus" and self.board in PCTM else []
         base = {"dataset": dataset, "data_path": str(data_path.resolve()), "seed": self.seed}
         flags = [f"--config_files=options.yaml {protocol}", *also]
         record = run_options(work, self.name, {**base, **options}, model, *flags)
@@ -223,11 +223,11 @@ def page(boards: list[Board]) -> str:
         "chosen by validation, and then trained and counted again with the validation items. PCTM's are its authors' "
         "([why they differ](../../docs/evaluation.md#is-the-item-before-the-test-trained)).",
         "",
-        *table_lines([with_validation_items(board) for board in boards if board.name in COUNTED]),
+        *table_lines([with_validation_items(board) for board in boards if board.name in PCTM]),
         "",
     ]
     lines += ["## Minutes of a run, and its epochs", "", *table(boards, spent)]
-    lines += ["Those of BERT4RecPlus on Beauty-5core and Toys-5core are of both trainings.", ""]
+    lines += ["Machines differ; the runs of BERT4RecPlus on Beauty-5core and Toys-5core are both trainings.", ""]
     total = sum(run["seconds"] for run in runs) / 3600
     lines += [f"{len(runs)} runs, {total:.1f} hours of one thread.", ""]
     lines += [f"[{name}]: {address}" for name, address in SOURCES.items()]
@@ -245,7 +245,7 @@ def with_validation_items(board: Board) -> dict[str, str]:
     """Return the row of a data set whose validation items others have counted."""
     splits = {"strict": "test", "with the validation items": REFIT}
     ours = {f"BERT4RecPlus, {name}": scored(board, "BERT4RecPlus", split) for name, split in splits.items()}
-    return {"log": board.name, **ours, "PCTM, with the validation items": COUNTED[board.name]}
+    return {"log": board.name, **ours, "PCTM, with the validation items": PCTM[board.name]}
 
 
 def spent(board: Board, label: str) -> str:

@@ -60,11 +60,11 @@ def count_transitions(items: NDArray[np.int32], offsets: Index, n_items: int, de
         block = _pairs(items, positions[bounds[begin] : bounds[end]], ends, power, begin, (end - begin, n_items))
         chance = np.repeat(counts[begin:end], np.diff(block.indptr)) * (counts[block.indices] / len(items))
         block.data = np.log1p(block.data / np.sqrt(0.25 + chance)).astype(np.float32)
-        blocks.append(_strongest(block, kept))
+        block = _strongest(block, kept)
+        block.data = block.data.astype(np.float16).astype(np.float32)
+        blocks.append(block)
         begin = end
-    table = vstack(blocks, format="csr")
-    table.data = table.data.astype(np.float16).astype(np.float32)
-    return table
+    return vstack(blocks, format="csr")
 
 
 @dataclass(frozen=True)
@@ -93,11 +93,11 @@ class Memory:
     def state(self) -> dict[str, Any]:
         """Return arrays and numbers, by names, that :meth:`from_state` takes."""
         table = self.transitions
-        offsets, items = table.indptr.astype(np.int64), table.indices.astype(np.int32)
+        offsets, items = table.indptr.astype(np.int32), table.indices.astype(np.int32)
         return {"offsets": offsets, "items": items, "values": table.data.astype(np.float16), "weight": self.weight}
 
     def additions(self, item_seq: Index, lengths: Index) -> tuple[Index, Index, NDArray[np.float32]]:
-        """Return row, item and addition, by row; other scores get nothing.
+        """Return row, item and addition, by item; other scores get nothing.
 
         *Shape:* (B, L), (B,) -> (P,) each
         """
@@ -109,9 +109,11 @@ class Memory:
         weights = FADING**ages * known
         weights *= self.weight / np.maximum(weights.sum(1, keepdims=True), 1e-9)
         offsets = np.concatenate([[0], known.sum(1).cumsum()])
-        history = csr_array((weights[known].astype(np.float32), items[known], offsets), (len(items), n_items))
-        sums = history @ self.transitions
-        return np.repeat(np.arange(len(items)), np.diff(sums.indptr)), sums.indices.astype(np.int64), sums.data
+        table = self.transitions[items[known]]  # a row for each item of a history
+        table.data *= np.repeat(weights[known].astype(np.float32), np.diff(table.indptr))
+        sums = csr_array((table.data, table.indices, table.indptr[offsets]), (len(items), n_items)).tocsc()
+        sums.sum_duplicates()
+        return sums.indices.astype(np.int64), np.repeat(np.arange(n_items), np.diff(sums.indptr)), sums.data
 
 
 class Remembering(Protocol):

@@ -367,10 +367,10 @@ SECTIONS: Mapping[str, Mapping[str, Option]] = {
 """The table, by the part of a run that an option decides."""
 OPTIONS: Mapping[str, Option] = {name: option for rows in SECTIONS.values() for name, option in rows.items()}
 
-_NEXT: Mapping[str, Any] = dict.fromkeys(("train_batch_size", "learning_rate", "epochs", "hidden_dropout_prob"), AUTO)
-_PLUS: Mapping[str, Any] = {**_NEXT, "n_layers": AUTO, "objective": "prefix", "memory": True}
+_AUTO = ("n_layers", "train_batch_size", "learning_rate", "epochs", "hidden_dropout_prob")
+_NEXT: Mapping[str, Any] = {"objective": "next", **dict.fromkeys(_AUTO, AUTO)}
 MODEL_DEFAULTS: Mapping[str, Mapping[str, Any]] = dict(
-    zip(OUR_MODELS, ({}, _PLUS, {**_NEXT, "objective": "next"}), strict=True)
+    zip(OUR_MODELS, ({}, {**_NEXT, "objective": "prefix", "memory": True}, _NEXT), strict=True)
 )
 """Options of each model whose default is not that of BERT4Rec in the table."""
 

@@ -171,7 +171,8 @@ class GRU4RecPlus(WindowModel):
 class Transitions(WindowModel):
     """Counting alone: the items that followed those of the history in training, without anything to learn.
 
-    The scores are those of the memory that BERT4RecPlus has beside its encoder; popularity decides between equal ones.
+    The scores are those of the memory that BERT4RecPlus has beside its encoder, and a little popularity, which decides
+    between those that are nearly equal.
     A sequential model that is not better has learnt no more than which item follows which (Petrov et al., RecSys 2026).
     """
 
