@@ -12,7 +12,7 @@ from recbole_bert4rec.system.constants import OptionValues
 _EPOCHS = 40
 """Most epochs if ``epochs`` is ``auto``."""
 _DENSE = 100
-"""Interactions of an item from which on a log is dense."""
+"""Interactions of an item from which on a log is dense, if it is not small."""
 _LARGE_BATCH = 2000
 """Items of a batch on a dense log; on ml-1m 24 epochs of such batches are as good as 40 with 1,000 items."""
 
@@ -31,15 +31,15 @@ class LogSize(NamedTuple):
 
     @property
     def is_dense(self) -> bool:
-        """Whether items have 100 interactions or more."""
-        return self.per_item >= _DENSE
+        """Whether items have 100 interactions, and the log 100,000; a smaller one has too few large batches."""
+        return self.per_item >= _DENSE and self.interactions >= 50 * _LARGE_BATCH
 
     def __str__(self) -> str:
         return f"{self.users} users, {self.items} items, {self.interactions} interactions"
 
 
 def layers(options: OptionValues, size: LogSize) -> int:
-    """Stack 4 layers if items have 100 interactions or more, else 2.
+    """Stack 4 layers on a dense log, else 2.
 
     On ml-1m four rank better by 3 % in the validation and 1 % in the test, one seed, and take 1.7 times as long.
     """
@@ -56,7 +56,7 @@ def dropout(options: OptionValues, size: LogSize) -> float:
 
 
 def batch_items(options: OptionValues, size: LogSize) -> int:
-    """Train on 2,000 items at once if items have 100 interactions or more, else on 1,000."""
+    """Train on 2,000 items at once on a dense log, else on 1,000."""
     return _LARGE_BATCH if size.is_dense else 1000
 
 

@@ -102,7 +102,7 @@ _ENCODER: dict[str, Option] = {
     ),
     "inner_size": opt(256, whole(1), "paper shared fixed")("Size of the feed-forward layer, 4 H in the paper."),
     "n_layers": opt(2, or_auto(whole(1)), "paper shared fixed")(
-        "Number of Transformer layers. auto: 4 if items have 100 interactions, else 2, which are faster."
+        "Number of Transformer layers. auto: 4 on dense logs (100 interactions an item), else 2, which are faster."
     ),
     "n_heads": opt(2, whole(1), "paper shared fixed")("Number of attention heads."),
     "MAX_ITEM_LIST_LENGTH": opt(200, whole(2), "validation shared fixed")(
@@ -203,7 +203,7 @@ _TRAINING: dict[str, Option] = {
     ),
     "train_batch_size": opt(1000, or_auto(whole(1)), "validation shared")(
         "Interactions (items) in a batch, padding included; in RecBole's sequential models each is a row. auto: 1000, "
-        "2000 if items have 100 interactions."
+        "2000 on dense logs."
     ),
     "batch_sequences": opt(None, or_null(whole(1)), "ours")(
         "Sequences (users) in a batch, however long; it replaces train_batch_size."

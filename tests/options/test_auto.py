@@ -51,6 +51,7 @@ def test_training_on_the_logs_that_the_rules_were_made_from() -> None:
         LogSize(1_090, 3_646, 52_551): (2, 1000, 0.001, 40, 0.5),  # lastfm
         LogSize(943, 1_682, 100_000): (2, 1000, 0.001, 40, 0.4),  # ml-100k
         LogSize(6_040, 3_416, 999_611): (4, 2000, 0.002, 24, 0.25),  # ml-1m
+        LogSize(400, 30, 3_360): (2, 1000, 0.001, 40, 0.3),  # too small for large batches
     }
     names = ("n_layers", "train_batch_size", "learning_rate", "epochs", "hidden_dropout_prob")
     for size, wanted in logs.items():
@@ -60,7 +61,7 @@ def test_training_on_the_logs_that_the_rules_were_made_from() -> None:
 
 
 def test_only_large_batches_are_trained_at_twice_the_rate_and_in_fewer_epochs() -> None:
-    dense, sparse = LogSize(9, 9, 10**4), LogSize(9, 9, 9 * 50)
+    dense, sparse = LogSize(9, 9, 10**5), LogSize(9, 9, 9 * 50)
     large = {**SHAPE, "train_batch_size": 2000}
     rates = [rate(asked, dense) for asked in (large, {**large, "hidden_size": 256}, SMALL_BATCHES)]
     assert rates == [0.002, 0.0008, 0.001]
