@@ -227,7 +227,7 @@ def page(boards: list[Board]) -> str:
         "",
     ]
     lines += ["## Minutes of a run, and its epochs", "", *table(boards, spent)]
-    lines += ["Machines differ; the runs of BERT4RecPlus on Beauty-5core and Toys-5core are both trainings.", ""]
+    lines += ["Machines and what ran beside differ. Refits of BERT4RecPlus are in its minutes.", ""]
     total = sum(run["seconds"] for run in runs) / 3600
     lines += [f"{len(runs)} runs, {total:.1f} hours of one thread.", ""]
     lines += [f"[{name}]: {address}" for name, address in SOURCES.items()]
