@@ -102,7 +102,7 @@ _ENCODER: dict[str, Option] = {
     ),
     "inner_size": opt(256, whole(1), "paper shared fixed")("Size of the feed-forward layer, 4 H in the paper."),
     "n_layers": opt(2, or_auto(whole(1)), "paper shared fixed")(
-        "Number of Transformer layers. auto: 4 on dense logs (100 interactions an item), else 2, which are faster."
+        "Number of Transformer layers. auto: 4 on dense logs (100 interactions an item, 100,000 in all), else 2."
     ),
     "n_heads": opt(2, whole(1), "paper shared fixed")("Number of attention heads."),
     "MAX_ITEM_LIST_LENGTH": opt(200, whole(2), "validation shared fixed")(

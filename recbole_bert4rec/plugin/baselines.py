@@ -172,8 +172,8 @@ class Transitions(WindowModel):
     """Counting alone: the items that followed those of the history in training, without anything to learn.
 
     The scores are those of the memory that BERT4RecPlus has beside its encoder, and a little popularity, which decides
-    between those that are nearly equal.
-    A sequential model that is not better has learnt no more than which item follows which (Petrov et al., RecSys 2026).
+    between those that are nearly equal. A sequential model that is not better has learnt no more than which item
+    follows which (Petrov et al., RecSys 2026).
     """
 
     option_kinds = MappingProxyType({"training_rows": one_of("user")})
